@@ -1,0 +1,103 @@
+/* Events: what happened, in which order, never when. Fixed 64-byte records with a side table of
+ * footprints; the only link from interpretation to timing and pictures. A sink takes them live; the
+ * writer is a sink that makes a versioned file, the reader feeds any sink from such a file.
+ * docs/trace-format.md is the specification. */
+#ifndef TS_TRACE_TRACE_H
+#define TS_TRACE_TRACE_H
+
+#include "base/diag.h"
+
+#include <stdio.h>
+
+enum ts_event_kind {
+#define EVENT_KIND(name, text) TS_EVENT_##name,
+#include "trace/event.def"
+#undef EVENT_KIND
+  TS_EVENT_KIND_COUNT
+};
+
+enum ts_sync_kind { TS_SYNC_NONE, TS_SYNC_BARRIER, TS_SYNC_MBARRIER, TS_SYNC_CP_ASYNC_GROUP,
+                    TS_SYNC_BULK_GROUP, TS_SYNC_WGMMA_GROUP, TS_SYNC_CLUSTER };
+
+/* Agent of a warp event: block and warp; warp 0xffff = the block itself. */
+struct ts_event {
+  uint64_t seq;        /* position in the stream, from 0 */
+  uint32_t block;      /* linear block index in the launch */
+  uint16_t warp;
+  uint8_t kind;        /* enum ts_event_kind */
+  uint8_t sync_kind;   /* enum ts_sync_kind */
+  uint32_t insn;       /* id in the function of the launch */
+  uint16_t op;         /* enum ts_op of ir/ir.h; the file carries the names */
+  uint8_t dtype, lanes;/* type worked in */
+  uint8_t src_space, dst_space; /* enum ts_space, 0xff none */
+  uint16_t launch;     /* number of the launch */
+  uint32_t mask;       /* active lanes */
+  uint32_t bytes;      /* bytes moved, all lanes together */
+  uint32_t work;       /* multiply-adds, arrivals, boxes ... by kind */
+  uint32_t sync_object;/* shared address of an mbarrier, barrier number, group number */
+  uint32_t sync_phase;
+  uint64_t footprint;  /* 1 + offset in the footprint table, 0 none */
+};
+_Static_assert(sizeof(struct ts_event) == 64, "event format 1");
+
+enum ts_footprint_kind {
+  TS_FOOTPRINT_AFFINE, /* base + lane * lane_stride, size_bytes each */
+  TS_FOOTPRINT_LANES,  /* 32 addresses, size_bytes each */
+  TS_FOOTPRINT_BOX     /* tensor map box: rank, base, extents, strides */
+};
+
+/* One range of addresses; space of the addresses is the event's. */
+struct ts_footprint {
+  uint8_t kind;       /* enum ts_footprint_kind */
+  uint8_t space;
+  uint8_t rank;
+  uint8_t reserved;
+  uint32_t size_bytes;   /* per lane, or per innermost row of a box */
+  uint64_t base;
+  int64_t lane_stride;   /* AFFINE */
+  const uint64_t *lanes; /* LANES: 32 addresses (inactive ones are 0) */
+  uint32_t extent[5];    /* BOX, innermost first, elements */
+  int32_t coordinate[5];
+  uint64_t stride_bytes[5];
+};
+
+struct ts_sink {
+  /* footprint may be NULL; both are only valid during the call. seq and footprint offset are
+   * filled by the sink. Calls come in stream order from one thread at a time. */
+  enum ts_status (*emit)(struct ts_sink *sink, struct ts_event *event,
+                         const struct ts_footprint *footprint);
+};
+/* Takes everything, keeps nothing. Recognisable by address so that producers can skip the work. */
+extern struct ts_sink ts_sink_null;
+
+/* Source map of a function as the file carries it. */
+struct ts_trace_function {
+  const char *name;
+  uint32_t insn_count;
+  const struct ts_source_place *places; /* per instruction */
+  const uint16_t *ops;                  /* per instruction */
+};
+
+struct ts_trace_writer;
+/* Starts path.tmp; ts_trace_writer_close(commit = true) renames it to path, false removes it. */
+enum ts_status ts_trace_writer_open(struct ts_ctx *ctx, const char *path,
+                                    const struct ts_trace_function *functions,
+                                    uint32_t function_count, struct ts_trace_writer **writer);
+struct ts_sink *ts_trace_writer_sink(struct ts_trace_writer *writer);
+enum ts_status ts_trace_writer_close(struct ts_ctx *ctx, struct ts_trace_writer *writer,
+                                     bool commit);
+
+/* What a reader hands out beside events. Valid while the reader is open. */
+struct ts_trace_reader;
+enum ts_status ts_trace_reader_open(struct ts_ctx *ctx, const char *path,
+                                    struct ts_trace_reader **reader);
+uint32_t ts_trace_reader_function_count(const struct ts_trace_reader *reader);
+const struct ts_trace_function *ts_trace_reader_function(const struct ts_trace_reader *reader,
+                                                         uint32_t index);
+const char *ts_trace_reader_op_name(const struct ts_trace_reader *reader, uint16_t op);
+/* Feeds all events to the sink in order. TS_BAD_INPUT when the file is damaged. */
+enum ts_status ts_trace_replay(struct ts_ctx *ctx, struct ts_trace_reader *reader,
+                               struct ts_sink *sink);
+void ts_trace_reader_close(struct ts_trace_reader *reader);
+
+#endif
