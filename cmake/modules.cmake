@@ -9,7 +9,7 @@ pkg_check_modules(MD REQUIRED IMPORTED_TARGET libmd)
 # What every C file is compiled with. Contraction is off because a host FMA that the source does
 # not ask for would change bits.
 add_library(ts_flags INTERFACE)
-target_compile_definitions(ts_flags INTERFACE _POSIX_C_SOURCE=200809L _FILE_OFFSET_BITS=64)
+target_compile_definitions(ts_flags INTERFACE _XOPEN_SOURCE=700 _FILE_OFFSET_BITS=64)
 target_compile_options(ts_flags INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow
                                           -ffp-contract=off)
 if(TS_WERROR)

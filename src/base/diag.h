@@ -59,8 +59,12 @@ const char *ts_diag_code_title(enum ts_diag_code code); /* "read of data still i
 enum ts_severity ts_diag_severity(enum ts_diag_code code);
 
 /* Appends a copy (strings are copied). Equal (code, place, other, function) only bump the first
- * one's repeat_count. Never fails: when memory is short the list says so (out_of_memory). */
+ * one's repeat_count; of the two the lower (block, warp, lane) and its wording stay. Never fails: when memory is short the list says so (out_of_memory). */
 void ts_diag_add(struct ts_diag_list *list, const struct ts_diag *diag);
+
+/* Brings the list into an order that does not depend on how threads interleaved: by block, warp,
+ * lane, place. Diagnostics outside a block come first, in the order in which they were added. */
+void ts_diag_list_sort(struct ts_diag_list *list);
 
 /* Short form for errors: reports at the place and returns the status, so that
  * `return ts_fail(ctx, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, place, "expected %s", what);` reads
