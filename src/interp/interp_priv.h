@@ -55,6 +55,8 @@ struct ts__code {
   uint16_t op;
   uint8_t dtype, lanes, dtype2, operand_count;
   bool dst_is_uniform, dst_is_wide; /* wide: 8-byte slots */
+  bool emits_insn;       /* the scheduler emits its INSN event; others emit their own */
+  bool counts_lanes;     /* a data instruction: counted in lane_op_count */
   uint32_t dst;          /* words from the register base */
   int64_t scale, offset; /* of the memory operand */
   uint32_t ext;          /* index of op-specific decoded data in program->ext, or 0 */
@@ -86,6 +88,8 @@ struct ts__program {
  * when `other_mask` is not 0 execution first continues at `other_pc` with that mask. */
 struct ts__frame {
   uint32_t join, mask, other_pc, other_mask;
+  uint64_t other_barrier_phase; /* barrier_phase of the lanes at other_pc: an arm that blocks lets
+                                   the other one run, so both may be waiting */
 };
 enum { TS__MAX_FRAMES = 64 };
 
@@ -206,6 +210,14 @@ void ts__address_lanes(const struct ts__warp *warp, const struct ts__code *code,
 /* The value lanes write: merges 32 slots per component into dst under the active mask (uniform dst:
  * first active lane's). */
 void ts__write_slots32(struct ts__warp *warp, const struct ts__code *code, const uint32_t *slots);
+void ts__write_slots64(struct ts__warp *warp, const struct ts__code *code, const uint64_t *slots);
+/* Registers may be written without a mask when all living lanes are
+ * active or dst is uniform (ts__writes_all). */
+static inline bool ts__writes_all(const struct ts__warp *warp, const struct ts__code *code) {
+  return code->dst_is_uniform || warp->active == warp->alive;
+}
+/* Merges slots of dst's width for the active lanes (varying dst only). */
+void ts__blend(struct ts__warp *warp, const struct ts__code *code, const void *slots);
 
 /* --- hazards (hazard.c): report with the instruction's place, mark the block; answer the step that
  * stops or continues the run (options->stop_at_first_hazard). */
@@ -226,6 +238,9 @@ void ts__mbarrier_complete_tx(struct ts__block *block, uint32_t address, uint64_
 void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t count, uint64_t warps);
 /* A warp has ended or its lanes exited: numbered barriers that waited for all may open. */
 void ts__barrier_thread_exit(struct ts__block *block);
+
+/* What a blocked warp waits for, one line for the deadlock report. */
+void ts__wait_describe(const struct ts__warp *warp, char *text, size_t size_bytes);
 
 /* --- asynchronous operations (exec_async.c) */
 /* Queues the op; with the eager schedule it is delivered before this returns. */

@@ -92,6 +92,7 @@ struct ts_shared_memory {
   TS_VEC(struct ts_pending) records;
   uint32_t live_count;       /* live records: 0 lets every check return at once */
   uint64_t warp_mask;        /* warps of the block */
+  uint64_t version;          /* bumped by every write of the bytes: caches of them compare it */
   const struct ts_allocator *allocator;
 };
 
