@@ -283,7 +283,6 @@ struct tir_stmt {
       struct tir_iter_vars iter_vars;
       struct tir_regions reads, writes;
       struct tir_buffers alloc_buffers;
-      struct tir_regions match_buffers; /* always empty */
       const struct tir_map *annotations;
       const struct tir_stmt *init; /* or NULL */
       const struct tir_stmt *body;
