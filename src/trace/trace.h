@@ -26,7 +26,7 @@ struct ts_event {
   uint16_t warp;
   uint8_t kind;        /* enum ts_event_kind */
   uint8_t sync_kind;   /* enum ts_sync_kind */
-  uint32_t insn;       /* id in the function of the launch */
+  uint32_t insn;       /* id in the function of the launch; UINT32_MAX none */
   uint16_t op;         /* enum ts_op of ir/ir.h; the file carries the names */
   uint8_t dtype, lanes;/* type worked in */
   uint8_t src_space, dst_space; /* enum ts_space, 0xff none */
@@ -36,6 +36,8 @@ struct ts_event {
   uint32_t work;       /* multiply-adds, arrivals, boxes ... by kind */
   uint32_t sync_object;/* shared address of an mbarrier, barrier number, group number */
   uint32_t sync_phase;
+  uint64_t cause;      /* 1 + seq of the event that this one completes (LANDED: its COPY), 0 none;
+                          the producer knows it from the seq that emit filled in */
   uint64_t footprint;  /* 1 + offset in the footprint table, 0 none */
 };
 _Static_assert(sizeof(struct ts_event) == 64, "event format 1");
@@ -78,26 +80,59 @@ struct ts_trace_function {
   const uint16_t *ops;                  /* per instruction */
 };
 
+/* One launch of the traced run: which function and with what geometry. */
+struct ts_trace_launch {
+  uint32_t function; /* index in the program's functions */
+  uint32_t grid[3], block[3], cluster[3];
+  uint64_t dynamic_shared_bytes;
+};
+
+/* What a file says beside events. event.launch is an index in launches. */
+struct ts_trace_program {
+  const struct ts_trace_function *functions;
+  uint32_t function_count;
+  const struct ts_trace_launch *launches;
+  uint32_t launch_count;
+};
+
 struct ts_trace_writer;
-/* Starts path.tmp; ts_trace_writer_close(commit = true) renames it to path, false removes it. */
+/* Starts a temporary file beside path; ts_trace_writer_close(commit = true) renames it to path,
+ * false removes it. A path that is a device or a pipe is written in place. The program is only
+ * read during the call; ctx must outlive the writer. */
 enum ts_status ts_trace_writer_open(struct ts_ctx *ctx, const char *path,
-                                    const struct ts_trace_function *functions,
-                                    uint32_t function_count, struct ts_trace_writer **writer);
+                                    const struct ts_trace_program *program,
+                                    struct ts_trace_writer **writer);
 struct ts_sink *ts_trace_writer_sink(struct ts_trace_writer *writer);
+/* Frees the writer in any case. When an earlier write failed, that status comes back and no file is
+ * left. NULL is fine. */
 enum ts_status ts_trace_writer_close(struct ts_ctx *ctx, struct ts_trace_writer *writer,
                                      bool commit);
 
-/* What a reader hands out beside events. Valid while the reader is open. */
 struct ts_trace_reader;
+/* Checks the header and reads the tables. */
 enum ts_status ts_trace_reader_open(struct ts_ctx *ctx, const char *path,
                                     struct ts_trace_reader **reader);
-uint32_t ts_trace_reader_function_count(const struct ts_trace_reader *reader);
-const struct ts_trace_function *ts_trace_reader_function(const struct ts_trace_reader *reader,
-                                                         uint32_t index);
+/* The same from a stream, which is closed with the reader, or when this fails. path is for
+ * messages. */
+enum ts_status ts_trace_reader_open_stream(struct ts_ctx *ctx, FILE *stream, const char *path,
+                                           struct ts_trace_reader **reader);
+/* Valid while the reader is open. */
+const struct ts_trace_program *ts_trace_reader_program(const struct ts_trace_reader *reader);
+/* Names as the file has them; "?" for a number that has none (0xff as a space: ""). */
 const char *ts_trace_reader_op_name(const struct ts_trace_reader *reader, uint16_t op);
-/* Feeds all events to the sink in order. TS_BAD_INPUT when the file is damaged. */
+const char *ts_trace_reader_dtype_name(const struct ts_trace_reader *reader, uint8_t dtype);
+const char *ts_trace_reader_space_name(const struct ts_trace_reader *reader, uint8_t space);
+const char *ts_event_kind_name(enum ts_event_kind kind);
+const char *ts_sync_kind_name(enum ts_sync_kind kind);
+
+/* The next event; *footprint is NULL when it has none and valid until the next call. At the end of
+ * a complete file *is_end becomes true. TS_BAD_INPUT when the file is damaged or cut short. */
+enum ts_status ts_trace_reader_next(struct ts_ctx *ctx, struct ts_trace_reader *reader,
+                                    struct ts_event *event, const struct ts_footprint **footprint,
+                                    bool *is_end);
+/* Feeds all remaining events to the sink in order. */
 enum ts_status ts_trace_replay(struct ts_ctx *ctx, struct ts_trace_reader *reader,
                                struct ts_sink *sink);
-void ts_trace_reader_close(struct ts_trace_reader *reader);
+void ts_trace_reader_close(struct ts_trace_reader *reader); /* NULL is fine */
 
 #endif

@@ -1,0 +1,62 @@
+/* What writer, reader and producers of events have in common. */
+#include "trace/trace_priv.h"
+
+static enum ts_status drop_event(struct ts_sink *sink, struct ts_event *event,
+                                 const struct ts_footprint *footprint) {
+  (void)sink;
+  (void)event;
+  (void)footprint;
+  return TS_OK;
+}
+
+struct ts_sink ts_sink_null = {drop_event};
+
+const char *ts_event_kind_name(enum ts_event_kind kind) {
+  static const char *const names[] = {
+#define EVENT_KIND(name, text) text,
+#include "trace/event.def"
+#undef EVENT_KIND
+  };
+  return (unsigned)kind < TS_EVENT_KIND_COUNT ? names[kind] : "?";
+}
+
+const char *ts_sync_kind_name(enum ts_sync_kind kind) {
+  switch (kind) {
+  case TS_SYNC_NONE: return "none";
+  case TS_SYNC_BARRIER: return "barrier";
+  case TS_SYNC_MBARRIER: return "mbarrier";
+  case TS_SYNC_CP_ASYNC_GROUP: return "cp.async group";
+  case TS_SYNC_BULK_GROUP: return "bulk group";
+  case TS_SYNC_WGMMA_GROUP: return "wgmma group";
+  case TS_SYNC_CLUSTER: return "cluster";
+  }
+  return "?";
+}
+
+uint32_t ts__trace_crc32(uint32_t crc, const uint8_t *data, size_t size_bytes) {
+  /* Four bits at a time: the remainders of the 16 nibbles. */
+  static const uint32_t remainders[16] = {
+      0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
+      0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+      0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+  };
+  crc = ~crc;
+  for (size_t i = 0; i < size_bytes; i++) {
+    crc ^= data[i];
+    crc = crc >> 4 ^ remainders[crc & 15];
+    crc = crc >> 4 ^ remainders[crc & 15];
+  }
+  return ~crc;
+}
+
+size_t ts__trace_footprint_bytes(uint8_t kind, uint8_t rank) {
+  enum { HEAD_BYTES = 16, DIMENSION_BYTES = 16 };
+  switch (kind) {
+  case TS_FOOTPRINT_AFFINE: return HEAD_BYTES + 8;
+  case TS_FOOTPRINT_LANES: return HEAD_BYTES + TS__TRACE_LANES * 8;
+  case TS_FOOTPRINT_BOX:
+    if (rank == 0 || rank > TS__TRACE_MAX_RANK) return 0;
+    return HEAD_BYTES + (size_t)rank * DIMENSION_BYTES;
+  default: return 0;
+  }
+}
