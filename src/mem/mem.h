@@ -21,6 +21,7 @@ struct ts_allocation {
   const char *name;
   uint8_t dtype; /* for messages */
   uint8_t *data; /* 64-byte aligned, 64 readable bytes of red zone on either side */
+  void *block;   /* what the allocator gave: data and its red zones */
   uint64_t size_bytes;
 };
 
@@ -82,14 +83,20 @@ struct ts_pending {
   uint64_t begin, end;/* byte range in the window */
   uint32_t sync_address; /* mbarrier address, or the group number */
   uint64_t sync_phase;   /* phase count of the mbarrier at which it completes */
+  uint32_t granule_count;/* granules that still name this record */
+  uint32_t generation;   /* how often the slot has been used: part of the record's number */
+  uint32_t next_free;    /* of a dead record: the next dead one, TS_PENDING_NONE at the end */
 };
 
 struct ts_shared_memory {
   uint8_t *data;             /* size_bytes, then 64 bytes of slack; 1024-byte aligned */
+  void *block;               /* what the allocator gave for data */
   uint64_t size_bytes;
-  uint16_t *write_record;    /* per granule: record number + 1 of a pending destination, 0 none */
-  uint16_t *read_record;     /* per granule: record number + 1 of a source in use, 0 none */
+  uint16_t *write_record;    /* per granule: record slot + 1 of a pending destination, 0 none */
+  uint16_t *read_record;     /* per granule: record slot + 1 of a source in use, 0 none */
   TS_VEC(struct ts_pending) records;
+  uint32_t first_free;       /* dead record to use again, TS_PENDING_NONE when there is none */
+  uint32_t touched_end;      /* granules from here on have had no record since the reset */
   uint32_t live_count;       /* live records: 0 lets every check return at once */
   uint64_t warp_mask;        /* warps of the block */
   uint64_t version;          /* bumped by every write of the bytes: caches of them compare it */
@@ -103,13 +110,28 @@ enum ts_status ts_shared_init(struct ts_ctx *ctx, struct ts_shared_memory *share
 void ts_shared_reset(struct ts_shared_memory *shared, uint32_t warp_count);
 void ts_shared_free(struct ts_shared_memory *shared);
 
-/* Opens a record over [begin, end) (widened to granules). Returns its number, or TS_PENDING_NONE
- * when memory is short. */
+/* Opens a record over [begin, end) (widened to granules; may be empty, see below). Returns its
+ * number, or TS_PENDING_NONE when memory is short or too many are open. A granule belongs to one
+ * record of a side at most: the newest wins, and a record that has lost its last granule is
+ * retired. The functions below do nothing for the number of a retired record. */
 #define TS_PENDING_NONE UINT32_MAX
+enum { TS_GRANULE_BYTES = 16 };
 uint32_t ts_pending_open(struct ts_shared_memory *shared, struct ts_pending record);
+/* Adds a piece to an open record: strided and swizzled ranges are one record of several pieces.
+ * Conflicts with such a record are exact to a granule instead of to a byte. */
+void ts_pending_extend(struct ts_shared_memory *shared, uint32_t record, uint64_t begin,
+                       uint64_t end);
+/* Ends the record whoever has or has not waited for it. */
+void ts_pending_retire(struct ts_shared_memory *shared, uint32_t record);
 void ts_pending_landed(struct ts_shared_memory *shared, uint32_t record);
+/* Sets the phase of the mbarrier in which the record's transactions counted. */
+void ts_pending_set_phase(struct ts_shared_memory *shared, uint32_t record, uint64_t sync_phase);
 /* The warps in the mask have waited for the record. Retires it when nobody is left. */
 void ts_pending_observe(struct ts_shared_memory *shared, uint32_t record, uint64_t warps);
+/* The warps have seen that `phases` phases of the mbarrier are complete: every landed load that
+ * completed one of them is visible to them. */
+void ts_pending_observe_sync(struct ts_shared_memory *shared, uint32_t sync_address,
+                             uint64_t phases, uint64_t warps);
 /* A barrier joined the warps of the mask: what one has observed, all have. */
 void ts_pending_join(struct ts_shared_memory *shared, uint64_t warps);
 /* from's observations flow to the warps of the mask (mbarrier arrivals seen by a waiter). */
