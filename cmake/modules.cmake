@@ -71,6 +71,9 @@ endfunction()
 
 ts_module(base base LIBRARIES PkgConfig::LZMA Threads::Threads)
 ts_module(num num MODULES base LIBRARIES m)
+# Lane loops: vectorise them; traps and errno are not observed.
+target_compile_options(ts_num_objects PRIVATE $<$<CONFIG:Release>:-O3> -fno-trapping-math
+                                              -fno-math-errno)
 ts_module(ir ir MODULES base num)
 ts_module(mem mem MODULES base num ir)
 ts_module(trace trace MODULES base ir)

@@ -49,13 +49,9 @@ struct ts_dtype_info {
 /* The row; for a value that is no dtype, a row named "?" of zero bits. Never NULL. */
 const struct ts_dtype_info *ts_dtype_info(enum ts_dtype dtype);
 
-static inline unsigned ts_dtype_bits(enum ts_dtype dtype) {
-  return ts_dtype_info(dtype)->bits;
-}
+static inline unsigned ts_dtype_bits(enum ts_dtype dtype) { return ts_dtype_info(dtype)->bits; }
 
-static inline const char *ts_dtype_name(enum ts_dtype dtype) {
-  return ts_dtype_info(dtype)->name;
-}
+static inline const char *ts_dtype_name(enum ts_dtype dtype) { return ts_dtype_info(dtype)->name; }
 
 static inline bool ts_dtype_is_float(enum ts_dtype dtype) {
   return ts_dtype_info(dtype)->bits != 0 && ts_dtype_info(dtype)->kind == TS_KIND_FLOAT;

@@ -28,9 +28,8 @@ enum ts_num_flag {
   TS_NUM_SATFINITE = 1 << 2, /* convert: overflow and Inf become the largest finite value */
   TS_NUM_NAN = 1 << 3,       /* min, max: a NaN operand gives NaN */
   /* convert float -> int: clamp to the destination instead of to 32 bits and then keeping the low
-   * bits as C casts do on the device; int -> int: clamp instead of wrap; integer add, sub: clamp */
+   * bits as C casts do on the device; int -> int: clamp instead of wrap */
   TS_NUM_SAT = 1 << 7,
-  TS_NUM_RELU = 1 << 8, /* convert to float: negative and NaN become +0 */
   /* Rounding, one of (default: RN; float -> int RZ) */
   TS_NUM_RN = 1 << 4,  /* nearest, ties to even */
   TS_NUM_RZ = 2 << 4,  /* toward zero */
@@ -162,8 +161,8 @@ void ts_mma_tile(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uin
  * the element size is fastest; for 4-bit types the contiguous stride is written 0).
  * flags: only TS_MMA_NEGATE_A and TS_MMA_NEGATE_B matter here. */
 void ts_mma_prepare_a(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t m,
-                      uint32_t steps, const void *a, size_t row_stride_bytes,
-                      size_t k_stride_bytes, unsigned flags);
+                      uint32_t steps, const void *a, size_t row_stride_bytes, size_t k_stride_bytes,
+                      unsigned flags);
 void ts_mma_prepare_b(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t n,
                       uint32_t steps, const void *b, size_t column_stride_bytes,
                       size_t k_stride_bytes, unsigned flags);
