@@ -37,7 +37,9 @@ struct ts_operand ts_build_shared_operand(uint32_t shared);
 struct ts_operand ts_build_imm(struct ts_build *build, uint64_t encoding);
 struct ts_operand ts_build_text(struct ts_build *build, const char *text);
 /* A register that may be assigned several times with ts_build_assign (loop variables, scalars that
- * live across statements, values merged after an if). Never numbered or hoisted. */
+ * live across statements, values merged after an if). Instructions that read one stay where they
+ * are put, so that in a loop over a variable i it pays to take k = ts_build_1(b, TS_OP_mov, type, i)
+ * once at the start of the body and to use k: what depends on k only can leave inner loops. */
 struct ts_operand ts_build_variable(struct ts_build *build, struct ts_type type, const char *name);
 void ts_build_assign(struct ts_build *build, struct ts_operand variable, struct ts_operand value);
 
@@ -50,7 +52,8 @@ struct ts_type ts_build_type(const struct ts_build *build, struct ts_operand ope
 struct ts_build_insn {
   enum ts_op op;
   struct ts_type type;    /* insn dtype and lanes */
-  enum ts_dtype dtype2;   /* where the op has one; TS_DTYPE of 0 is replaced by type.dtype */
+  enum ts_dtype dtype2;   /* mma, wgmma: of A. cvt, bitcast: the source's, taken from the operand
+                             itself when that is a register. Else unused */
   const struct ts_operand *operands;
   uint32_t operand_count;
   const struct ts_attr *attrs;
@@ -71,7 +74,9 @@ struct ts_operand ts_build_3(struct ts_build *build, enum ts_op op, struct ts_ty
  *   if:    ts_build_if(b, pred); ...; ts_build_else(b); ...; ts_build_end_if(b);   (else optional)
  *   loop:  ts_build_loop(b);  (header: compute the condition)  ts_build_loop_while(b, pred);
  *          body;  ts_build_end_loop(b);                        loops while pred holds
- * ts_build_break leaves the innermost loop with the active lanes (only inside ifs of that loop). */
+ * ts_build_break leaves the innermost loop with the active lanes (only inside ifs of that loop).
+ * A condition that is constant makes no branch; code that nobody reaches is dropped in the end.
+ * An emitted exit ends the arm it is in. A concat may have any number of parts (it is split). */
 void ts_build_if(struct ts_build *build, struct ts_operand pred);
 void ts_build_else(struct ts_build *build);
 void ts_build_end_if(struct ts_build *build);

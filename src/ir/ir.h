@@ -17,6 +17,8 @@
 
 #define TS_NONE UINT32_MAX
 
+enum { TS_MAX_OPERANDS = 12 }; /* of an instruction */
+
 enum ts_op {
 #define OP(name, mnemonic, stratum, unit, has_dst, operands, flags, synopsis) TS_OP_##name,
 #include "ir/op.def"
@@ -65,6 +67,19 @@ struct ts_op_info {
 };
 const struct ts_op_info *ts_op_info(enum ts_op op);
 const char *ts_attr_text(enum ts_attr_id id);
+
+/* How an attribute's value is written: the kind column of attr.def. */
+enum ts_attr_kind {
+  TS_ATTR_KIND_INT,
+  TS_ATTR_KIND_SREG,
+  TS_ATTR_KIND_MODE,
+  TS_ATTR_KIND_REDUCE,
+  TS_ATTR_KIND_ROUND,
+  TS_ATTR_KIND_DTYPE
+};
+enum ts_attr_kind ts_attr_kind(enum ts_attr_id id);
+/* The word for a value of such an attribute; NULL for numbers and values out of range. */
+const char *ts_attr_value_text(enum ts_attr_id id, int64_t value);
 
 enum ts_sreg {
   TS_SREG_tid_x, TS_SREG_tid_y, TS_SREG_tid_z,

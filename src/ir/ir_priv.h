@@ -1,0 +1,149 @@
+/* Shared by the files of src/ir only. */
+#ifndef TS_IR_IR_PRIV_H
+#define TS_IR_IR_PRIV_H
+
+#include "ir/build.h"
+#include "ir/ir.h"
+
+enum {
+  TS__MAX_ARRAY_BYTES = 512 << 10, /* local memory of a thread (DOC, CUDA C Programming Guide) */
+  TS__MAX_SHARED_BYTES = 1 << 30   /* the machine's own limit is checked at launch */
+};
+
+/* --- what op.def does not say */
+bool ts__op_is_typed(enum ts_op op);         /* dtype and lanes mean something */
+bool ts__op_has_second_dtype(enum ts_op op); /* dtype2 means something of its own */
+struct ts_type ts__dst_type(enum ts_op op, enum ts_dtype dtype, uint32_t lanes, int64_t mode);
+bool ts__operand_count_fits(const char *pattern, uint32_t count);
+char ts__operand_letter(const char *pattern, uint32_t i);
+
+/* --- a hash index over items that live elsewhere: slots hold item numbers. Look up with
+ *   for (at = ts__index_first(ix, hash); ts__index_at(ix, at, &item); at = ts__index_next(ix, at))
+ * and compare the items; equal hashes are likely but not certain to be equal items. */
+struct ts__index {
+  struct ts__index_slot {
+    uint32_t hash, item; /* item + 1; 0 is empty */
+  } * slots;
+  size_t slot_count, used_count; /* a power of two */
+};
+static inline size_t ts__index_first(const struct ts__index *index, uint32_t hash) {
+  return index->slot_count ? hash & (index->slot_count - 1) : 0;
+}
+static inline size_t ts__index_next(const struct ts__index *index, size_t at) {
+  return (at + 1) & (index->slot_count - 1);
+}
+/* Steps over slots of other hashes; false at the end of the chain. */
+bool ts__index_find(const struct ts__index *index, uint32_t hash, size_t *at, uint32_t *item);
+int ts__index_add(struct ts__index *index, const struct ts_allocator *allocator, uint32_t hash,
+                  uint32_t item);
+void ts__index_free(struct ts__index *index, const struct ts_allocator *allocator);
+static inline uint32_t ts__hash_word(uint32_t hash, uint64_t word) {
+  uint64_t mixed = (hash ^ word) * 0x9e3779b97f4a7c15u;
+  return (uint32_t)(mixed >> 32) ^ (uint32_t)mixed;
+}
+
+/* --- functions under construction (module.c) */
+struct ts_function *ts__function_new(struct ts_module *module, const char *name); /* not listed */
+void ts__function_free(struct ts_function *function);
+const char *ts__name(struct ts_module *module, const char *text); /* interned; NULL: no memory */
+/* Appends to a function or answers TS_NONE when memory is short. */
+uint32_t ts__add_reg(struct ts_function *function, struct ts_type type, const char *name);
+uint32_t ts__add_block(struct ts_function *function, uint32_t region);
+uint32_t ts__add_region(struct ts_function *function, uint32_t parent, uint32_t head);
+/* Appends an instruction with copies of operands and attributes; insn's own offsets and counts are
+ * filled in. */
+uint32_t ts__add_insn(struct ts_function *function, struct ts_insn insn,
+                      const struct ts_operand *operands, uint32_t operand_count,
+                      const struct ts_attr *attrs, uint32_t attr_count);
+
+/* --- integer arithmetic on encodings (fold.c); false when it cannot or must not be folded */
+bool ts__fold_int(enum ts_op op, enum ts_dtype dtype, const uint64_t *values, uint32_t count,
+                  uint64_t *result);
+bool ts__fold_cvt(enum ts_dtype dst, enum ts_dtype src, uint64_t value, uint64_t *result);
+uint64_t ts__int_mask(enum ts_dtype dtype); /* the encoding with all bits set */
+
+/* --- the builder (build*.c)
+ *
+ * Scopes are the function body, arms and loop bodies. A single-assignment register may be used
+ * while the scope that its instruction was placed in is open. */
+struct ts__scope {
+  uint32_t depth;
+  bool is_open;
+};
+
+/* A scope that is open now, by depth. */
+struct ts__open_scope {
+  uint32_t scope;
+  uint32_t preheader; /* loops: where invariant instructions go; else TS_NONE */
+};
+
+struct ts__build_reg {
+  uint32_t scope; /* of the defining instruction */
+  uint32_t insn;  /* the defining instruction, TS_NONE for parameters and variables */
+  bool is_variable;
+  uint64_t assigned_at; /* variables: build->clock of the last assignment */
+};
+
+/* An instruction that equal ones may share. */
+struct ts__numbered {
+  uint32_t insn, scope;
+  uint64_t made_at; /* build->clock */
+};
+
+enum ts__frame_kind { TS__FRAME_IF, TS__FRAME_CONSTANT_IF, TS__FRAME_LOOP };
+
+struct ts__build_frame {
+  enum ts__frame_kind kind;
+  uint32_t cbr;    /* instruction; TS_NONE before ts_build_loop_while */
+  uint32_t region; /* to return to */
+  uint32_t loop_region;
+  uint32_t header;    /* loops */
+  uint32_t then_end;  /* ifs: last block of the first arm, once ts_build_else is called */
+  uint32_t live_end;  /* constant ifs: block at the end of the arm that is taken */
+  size_t first_break; /* loops: in build->breaks */
+  bool has_else, was_dead, is_taken;
+};
+
+struct ts_build {
+  struct ts_ctx *ctx;
+  struct ts_module *module;
+  struct ts_function *function;
+  const struct ts_allocator *allocator;
+  enum ts_status status; /* sticky */
+  uint32_t block, region, place;
+  bool is_dead;     /* code that no lane reaches: neither shared nor hoisted */
+  uint64_t clock;   /* counts assignments and loop heads */
+  uint64_t loop_at; /* clock of the last loop head: variables may change there */
+  TS_VEC(struct ts__build_reg) regs;
+  TS_VEC(struct ts__scope) scopes;
+  TS_VEC(struct ts__open_scope) open;
+  TS_VEC(struct ts__numbered) numbered;
+  TS_VEC(struct ts__build_frame) frames;
+  TS_VEC(uint32_t) breaks; /* br instructions of open loops */
+  struct ts__index numbering, constants, texts, places;
+};
+
+/* Reports once and makes the builder answer harmlessly from now on. */
+void ts__build_no_memory(struct ts_build *build);
+void ts__build_misuse(struct ts_build *build, const char *what);
+struct ts_operand ts__build_nothing(void);
+uint32_t ts__build_reg_new(struct ts_build *build, struct ts_type type, uint32_t scope,
+                           uint32_t insn);
+uint32_t ts__build_append(struct ts_build *build, const struct ts_build_insn *insn, uint32_t dst,
+                          uint32_t block);
+uint32_t ts__build_scope(const struct ts_build *build); /* the innermost open one */
+void ts__build_open_scope(struct ts_build *build, uint32_t preheader);
+void ts__build_close_scope(struct ts_build *build);
+/* A br from block to target, whatever the current block is. */
+uint32_t ts__build_branch(struct ts_build *build, uint32_t block, uint32_t target);
+/* The instruction that defines a register that cannot change, or NULL. */
+const struct ts_insn *ts__build_definition(const struct ts_build *build, struct ts_operand operand);
+bool ts__build_is_variable(const struct ts_build *build, struct ts_operand operand);
+/* Drops blocks that cannot be reached, and regions that then have no head. */
+enum ts_status ts__build_compact(struct ts_build *build);
+/* True when the pure instruction is known without executing it. It may also rewrite insn and the
+ * operands (room for TS_MAX_OPERANDS) into a cheaper or a canonical form. */
+bool ts__build_simplify(struct ts_build *build, struct ts_build_insn *insn,
+                        struct ts_operand *operands, struct ts_operand *result);
+
+#endif
