@@ -17,7 +17,7 @@
 #include "base/diag.h"
 #include "num/dtype.h"
 
-enum { TIR_DEPTH_LIMIT = 2000, TIR_VISIT_LIMIT = 1 << 26 };
+enum { TIR_DEPTH_LIMIT = 2000, TIR_VISIT_LIMIT = 1 << 24 };
 
 /* TIR_VAR, TIR_INT_IMM, TIR_ADD ...: the first column of node.def. */
 enum tir_expr_kind {
