@@ -1,5 +1,5 @@
-/* The TVM graph importer: any bytes give a module or one error. A module is printed, which walks all
- * of it. */
+/* The TVM graph importer: any bytes give a module or one error. A module is printed, which walks
+ * all of it. */
 #include "front/tvm/tir.h"
 
 #include <stdlib.h>

@@ -160,20 +160,22 @@ START_TEST(dtypes) {
 }
 END_TEST
 
-/* 11 type f16, 12 "shared.dyn", 13 pointer, 14 Var p, 15 shape [7], 16 buffer, 17 [i],
- * 18 load p[i], 19 store p[i] = p[i] in a sequence with its declaration. */
-#define BUFFER_NODES                                                                                                                   \
-  NODE("ir.PrimType", "\"dtype\":\"float16\"")                                                                                         \
-  "{\"type\":\"ffi.String\",\"data\":\"shared.dyn\"},\n" NODE(                                                                         \
-      "ir.PointerType", "\"element_type\":11,\"storage_scope\":12")                                                                    \
-      NODE("tirx.Var", "\"dtype\":\"handle\",\"name\":1,\"type_annotation\":13") "{\"type\":\"ffi.Array\",\"data\":[7]},\n" BUFFER(    \
-          "8", "14",                                                                                                                   \
-          "15") "{\"type\":\"ffi.Array\",\"data\":[10]},\n" NODE("tirx.BufferLoad",                                                    \
-                                                                 "\"dtype\":\"float16\",\"buffer\":16,\"indices\":17,\"predicate\":0") \
-          NODE("tirx.BufferStore", "\"buffer\":16,\"value\":18,\"indices\":17,\"predicate\":0") NODE(                                  \
-              "tirx.DeclBuffer",                                                                                                       \
-              "\"buffer\":16") "{\"type\":\"ffi.Array\",\"data\":[20,19]},\n" NODE("tirx.SeqStmt",                                     \
-                                                                                   "\"seq\":21")
+/* clang-format off */
+#define BUFFER_NODES                                                                               \
+  /* 11 */ NODE("ir.PrimType", "\"dtype\":\"float16\"")                                            \
+  /* 12 */ "{\"type\":\"ffi.String\",\"data\":\"shared.dyn\"},\n"                                  \
+  /* 13 */ NODE("ir.PointerType", "\"element_type\":11,\"storage_scope\":12")                      \
+  /* 14 */ NODE("tirx.Var", "\"dtype\":\"handle\",\"name\":1,\"type_annotation\":13")              \
+  /* 15 */ "{\"type\":\"ffi.Array\",\"data\":[7]},\n"                                              \
+  /* 16 */ BUFFER("8", "14", "15")                                                                 \
+  /* 17 */ "{\"type\":\"ffi.Array\",\"data\":[10]},\n"                                             \
+  /* 18 */ NODE("tirx.BufferLoad", "\"dtype\":\"float16\",\"buffer\":16,\"indices\":17,"           \
+                                   "\"predicate\":0")                                              \
+  /* 19 */ NODE("tirx.BufferStore", "\"buffer\":16,\"value\":18,\"indices\":17,\"predicate\":0")   \
+  /* 20 */ NODE("tirx.DeclBuffer", "\"buffer\":16")                                                \
+  /* 21 */ "{\"type\":\"ffi.Array\",\"data\":[20,19]},\n"                                          \
+  /* 22 */ NODE("tirx.SeqStmt", "\"seq\":21")
+/* clang-format on */
 
 START_TEST(buffers_keep_their_identity) {
   struct graph_load load;

@@ -1,4 +1,4 @@
-/* The graph importer on wrong input: the right code, the right place, and never more than an error. */
+/* The graph importer on wrong input: the right code, the right place, never more than an error. */
 #include "support/suite.h"
 #include "support/tir_graph.h"
 
@@ -134,6 +134,19 @@ static const struct node_row node_rows[] = {
     {"{\"type\":7},\n", 1, 0, TS_BAD_INPUT, TS_DIAG_INPUT_TYPE,
      "expected a string, found a number"},
     {"7,\n", 1, 0, TS_BAD_INPUT, TS_DIAG_INPUT_TYPE, "expected a node (an object), found a number"},
+    {EVALUATE("7") "{\"type\":\"ffi.Map\",\"data\":[10,7]},\n" NODE(
+         "tirx.PrimFunc", "\"struct_info_\":0,\"attrs\":4,\"params\":5,\"ret_type\":6,"
+                          "\"buffer_map\":12,\"body\":11"),
+     3, 0, TS_BAD_INPUT, TS_DIAG_INPUT_TYPE,
+     "expected an ffi.Map of tirx.Var to tirx.Buffer, found ir.IntImm (node 7)"},
+    {"{\"type\":\"ir.SourceMap\",\"data\":{\"source_map\":3}},\n"
+     "{\"type\":\"ir.IRModule\",\"data\":{\"functions\":4,\"global_var_map_\":3,"
+     "\"source_map\":11,\"attrs\":4,\"global_infos\":3}},\n",
+     2, 0, TS_BAD_INPUT, TS_DIAG_INPUT_TYPE, "expected an ffi.Map, found ir.DictAttrs (node 4)"},
+    {"{\"type\":\"ffi.Map\",\"data\":[1,7]},\n"
+     "{\"type\":\"ir.IRModule\",\"data\":{\"functions\":11,\"global_var_map_\":3,"
+     "\"source_map\":3,\"attrs\":4,\"global_infos\":3}},\n",
+     2, 0, TS_BAD_INPUT, TS_DIAG_INPUT_TYPE, "functions must map ir.GlobalVar to tirx.PrimFunc"},
     {"{\"type\":\"None\"}\n", 1, 0, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, "expected ',' or ']'"},
 };
 

@@ -193,7 +193,7 @@ static enum ts_status add_node(struct tir__loader *loader, const struct tir_valu
   return TS_OK;
 }
 
-/* Where "type" and "data" of a node stand; data may come first in a file another tool has sorted. */
+/* Where "type" and "data" of a node stand; data may come first in a file that was sorted. */
 struct node_keys {
   bool has_type, has_data, data_is_read;
   size_t data_at;

@@ -1,6 +1,6 @@
 /* A JSON reader for node graphs: one pass, no tree in between, nothing allocated but the strings.
- * Beyond RFC 8259 it takes the bare tokens Infinity, -Infinity and NaN, which TVM writes; it refuses
- * what could not be kept: integers beyond 64 bits, NUL characters, invalid UTF-8. */
+ * Beyond RFC 8259 it takes the bare tokens Infinity, -Infinity and NaN, which TVM writes; it
+ * refuses what could not be kept: integers beyond 64 bits, NUL characters, invalid UTF-8. */
 #include "front/tvm/tvm_priv.h"
 
 #include <errno.h>

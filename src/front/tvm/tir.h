@@ -1,12 +1,12 @@
 /* The TIR tree: what a `tvm.ir.save_json` graph says, as C structs. Job: decode the graph and check
- * its form. Boundary: what an operator means, which attributes matter and how it all runs is decided
- * by whoever walks the tree (the lowering to IR, the host program).
+ * its form. Boundary: what an operator means, which attributes matter and how it all runs is
+ * decided by whoever walks the tree (the lowering to IR, the host program).
  *
  * Everything lives in the arena given to tir_module_load and is read-only afterwards. The tree is a
- * graph without cycles: a node may have several parents. A variable or a buffer is the same one when
- * the pointers are equal; each also has a dense id, so that a side table is a plain array. The tree
- * may be walked recursively: its depth is at most TIR_DEPTH_LIMIT, and a walk along every path visits
- * at most TIR_VISIT_LIMIT nodes.
+ * graph without cycles: a node may have several parents. A variable or a buffer is the same one
+ * when the pointers are equal; each also has a dense id, so that a side table is a plain array. The
+ * tree may be walked recursively: its depth is at most TIR_DEPTH_LIMIT, and a walk along every path
+ * visits at most TIR_VISIT_LIMIT nodes.
  *
  * Strings are interned per module: equal strings are equal pointers. Pointers that may be NULL say
  * so. `place` is where the Python source says the node came from, file == NULL when the graph does
@@ -47,8 +47,8 @@ enum tir_node_kind {
   TIR_NODE_KIND_COUNT
 };
 
-/* "float16x8" is {TS_DTYPE_f16, 8, ..}; void ("") is {TS_DTYPE_NONE, 1, ""}. Equal dtypes have equal
- * text pointers within a module. */
+/* "float16x8" is {TS_DTYPE_f16, 8, ..}; void ("") is {TS_DTYPE_NONE, 1, ""}. Equal dtypes have
+ * equal text pointers within a module. */
 struct tir_dtype {
   enum ts_dtype elem;
   uint32_t lanes;

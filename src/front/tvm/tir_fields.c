@@ -86,20 +86,19 @@ static enum ts_status fail_item(struct tir__loader *loader, size_t at, enum tir_
                       (unsigned)item->node, index, (unsigned)array->node);
 }
 
-/* The array that a list field refers to, with its views. */
-static enum ts_status read_array_index(struct tir__loader *loader, enum tir__field_kind field,
-                                       const struct tir_value **array, struct tir__views **views) {
+/* The array or map that a field refers to, with its views. */
+static enum ts_status read_viewed(struct tir__loader *loader, enum tir__field_kind field,
+                                  enum tir_value_kind wanted, const struct tir_value **value,
+                                  struct tir__views **views) {
   const char *expected = tir__field_kind_text(field);
   struct tir__loaded *loaded;
   tir__peek(&loader->reader);
   size_t start = loader->reader.at;
   TS_TRY(tir__read_index(loader, expected, &loaded));
-  if (loaded->value->kind != TIR_VALUE_ARRAY) {
-    return fail_type(loader, start, expected, loaded->value);
-  }
+  if (loaded->value->kind != wanted) return fail_type(loader, start, expected, loaded->value);
   if (!loaded->views) loaded->views = ts_new(loader->arena, struct tir__views);
   if (!loaded->views) return ts_fail_memory(loader->reader.ctx);
-  *array = loaded->value;
+  *value = loaded->value;
   *views = loaded->views;
   return TS_OK;
 }
@@ -122,7 +121,7 @@ static enum ts_status read_array_index(struct tir__loader *loader, enum tir__fie
     const struct tir_value *array;                                                                 \
     struct tir__views *views;                                                                      \
     size_t start = loader->reader.at;                                                              \
-    TS_TRY(read_array_index(loader, TIR__FIELD_##field, &array, &views));                          \
+    TS_TRY(read_viewed(loader, TIR__FIELD_##field, TIR_VALUE_ARRAY, &array, &views));              \
     size_t count = array->array.count;                                                             \
     if (count && !views->view.items) {                                                             \
       type *items = ts_new_array(loader->arena, type, count);                                      \
@@ -144,8 +143,39 @@ static enum ts_status read_empty(struct tir__loader *loader) {
   const struct tir_value *array;
   struct tir__views *views;
   size_t start = loader->reader.at;
-  TS_TRY(read_array_index(loader, TIR__FIELD_EMPTY, &array, &views));
+  TS_TRY(read_viewed(loader, TIR__FIELD_EMPTY, TIR_VALUE_ARRAY, &array, &views));
   return array->array.count == 0 ? TS_OK : fail_item(loader, start, TIR__FIELD_EMPTY, array, 0);
+}
+
+static enum ts_status make_param_buffers(struct tir__loader *loader, size_t at,
+                                         const struct tir_value *value,
+                                         struct tir__param_buffers *out) {
+  const struct tir_map *map = value->map;
+  struct tir_param_buffer *pairs = ts_new_array(loader->arena, struct tir_param_buffer, map->count);
+  if (!pairs) return ts_fail_memory(loader->reader.ctx);
+  for (size_t i = 0; i < map->count; i++) {
+    const struct tir_value *key = map->entries[i].key, *buffer = map->entries[i].value;
+    if (!is_variable(key) || buffer->kind != TIR_VALUE_BUFFER) {
+      const struct tir_value *fault = is_variable(key) ? buffer : key;
+      return fail_type(loader, at, tir__field_kind_text(TIR__FIELD_BUFFER_MAP), fault);
+    }
+    pairs[i] = (struct tir_param_buffer){key->expr->var, buffer->buffer};
+  }
+  *out = (struct tir__param_buffers){map->count, pairs};
+  return TS_OK;
+}
+
+static enum ts_status read_param_buffers(struct tir__loader *loader,
+                                         struct tir__param_buffers *to) {
+  const struct tir_value *value;
+  struct tir__views *views;
+  size_t start = loader->reader.at;
+  TS_TRY(read_viewed(loader, TIR__FIELD_BUFFER_MAP, TIR_VALUE_MAP, &value, &views));
+  if (value->map->count && !views->param_buffers.items) {
+    TS_TRY(make_param_buffers(loader, start, value, &views->param_buffers));
+  }
+  *to = views->param_buffers;
+  return TS_OK;
 }
 
 /* ---- Literals ---- */
@@ -278,6 +308,7 @@ enum ts_status tir__read_field(struct tir__loader *loader, enum tir__field_kind 
   case TIR__FIELD_LOOP_KIND: return read_loop_kind(loader, to);
   case TIR__FIELD_PLACE: return read_place(loader, to);
   case TIR__FIELD_ANY: return read_value(loader, to);
+  case TIR__FIELD_BUFFER_MAP: return read_param_buffers(loader, to);
   case TIR__FIELD_EMPTY: return read_empty(loader);
   case TIR__FIELD_UNUSED:
   case TIR__FIELD_UNUSED_INT:

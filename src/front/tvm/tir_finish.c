@@ -73,28 +73,18 @@ static enum ts_status finish_type(struct tir__loader *loader, enum tir_node_kind
 
 /* ---- Functions and modules ---- */
 
-static enum ts_status finish_function(struct tir__loader *loader, struct tir__func_node *node,
-                                      uint32_t index) {
-  const struct tir_map *map = node->buffer_map;
+static void finish_function(struct tir__func_node *node, uint32_t index) {
   node->func.node = index;
   node->func.name = tir_value_string(tir_map_find(node->func.attrs, "global_symbol"));
-  if (map->count == 0) return TS_OK;
-  struct tir_param_buffer *pairs = ts_new_array(loader->arena, struct tir_param_buffer, map->count);
-  if (!pairs) return ts_fail_memory(loader->reader.ctx);
-  for (size_t i = 0; i < map->count; i++) {
-    const struct tir_expr *key = tir_value_expr(map->entries[i].key);
-    const struct tir_value *value = map->entries[i].value;
-    bool fits = key && (key->kind == TIR_VAR || key->kind == TIR_SIZE_VAR) &&
-                value->kind == TIR_VALUE_BUFFER;
-    if (!fits) return fail_form(loader, "buffer_map must map tirx.Var to tirx.Buffer");
-    pairs[i] = (struct tir_param_buffer){key->var, value->buffer};
-  }
-  node->func.buffer_map_count = map->count;
-  node->func.buffer_map = pairs;
-  return TS_OK;
+  node->func.buffer_map_count = node->buffer_map.count;
+  node->func.buffer_map = node->buffer_map.items;
 }
 
-enum ts_status tir__finish_functions(struct tir__loader *loader, struct tir__module_node *node) {
+/* A function without a name of its own takes that of its GlobalVar. One module per graph: its list
+ * of functions is a copy, and copies must not multiply. */
+static enum ts_status finish_module(struct tir__loader *loader, struct tir__module_node *node) {
+  if (loader->has_module) return fail_form(loader, "a second ir.IRModule in one graph");
+  loader->has_module = true;
   const struct tir_map *map = node->function_map;
   const struct tir_func **funcs = ts_new_array(loader->arena, const struct tir_func *, map->count);
   struct tir_func *copies = ts_new_array(loader->arena, struct tir_func, map->count);
@@ -155,10 +145,11 @@ enum ts_status tir__finish(struct tir__loader *loader, enum tir_node_kind kind, 
     break;
   case TIR_VALUE_FUNC:
     value->func = &((struct tir__func_node *)object)->func;
-    return finish_function(loader, object, node);
+    finish_function(object, node);
+    break;
   case TIR_VALUE_MODULE:
     value->module = &((struct tir__module_node *)object)->module;
-    return tir__finish_functions(loader, object);
+    return finish_module(loader, object);
   default: break;
   }
   return TS_OK;

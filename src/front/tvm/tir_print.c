@@ -1,5 +1,5 @@
-/* The tree as script-like text. Job: reading it, quoting it in messages. Not a format: two different
- * variables of one name print alike. */
+/* The tree as script-like text. Job: reading it, quoting it in messages. Not a format: two
+ * different variables of one name print alike. */
 #include "front/tvm/tir.h"
 
 #include <stdio.h>

@@ -86,6 +86,7 @@ struct tir__quote tir__quote(struct tir__slice slice);
   ROW(BLOCK, "a tirx.SBlock")                                                                      \
   ROW(TYPE, "a type")                                                                              \
   ROW(MAP, "an ffi.Map")                                                                           \
+  ROW(BUFFER_MAP, "an ffi.Map of tirx.Var to tirx.Buffer")                                         \
   ROW(ATTRS, "an ir.DictAttrs")                                                                    \
   ROW(STRING, "an ffi.String")                                                                     \
   ROW(OP, "an ir.Op")                                                                              \
@@ -134,6 +135,11 @@ const struct tir__node_info *tir__node_info(enum tir_node_kind kind);
 uint32_t tir__node_fields(enum tir_node_kind kind, const struct tir__field_info **fields);
 const char *tir__field_kind_text(enum tir__field_kind kind);
 
+struct tir__param_buffers {
+  size_t count;
+  const struct tir_param_buffer *items;
+};
+
 /* What some node types are decoded into: the public struct, and what it is finished from. */
 struct tir__var_node {
   struct tir_expr expr;
@@ -141,7 +147,7 @@ struct tir__var_node {
 };
 struct tir__func_node {
   struct tir_func func;
-  const struct tir_map *buffer_map;
+  struct tir__param_buffers buffer_map;
 };
 struct tir__module_node {
   struct tir_module module;
@@ -158,10 +164,10 @@ struct tir__plain {
   uint32_t node;
 };
 
-/* ---- Graph loader (graph.c, tir_fields.c, tir_finish.c) ---------------------------------------- */
+/* ---- Graph loader (graph.c, tir_fields.c, tir_finish.c) -------------------------------------- */
 
-/* An array's items as what a field wants them to be; made at the first such field, so that many
- * users of one long array cost no more than one. */
+/* An array's or a map's items as what a field wants them to be; made at the first such field, so
+ * that many users of one long array cost no more than one. */
 struct tir__views {
   struct tir_exprs exprs;
   struct tir_stmts stmts;
@@ -172,11 +178,12 @@ struct tir__views {
   struct tir_iter_vars iter_vars;
   struct tir_types types;
   struct tir_strings strings;
+  struct tir__param_buffers param_buffers; /* of a map */
 };
 
 struct tir__loaded {
   const struct tir_value *value;
-  struct tir__views *views; /* of an array, or NULL */
+  struct tir__views *views; /* of an array or a map, or NULL */
   uint32_t depth;           /* 1 for a node without children */
   uint32_t visit_count;     /* of a walk along every path; stops at TIR_VISIT_LIMIT + 1 */
 };
@@ -191,6 +198,7 @@ struct tir__loader {
   uint8_t type_slots[TIR__TYPE_SLOTS];       /* hash of a type's name -> enum tir_node_kind + 1 */
   struct tir_dtype dtypes[TIR__DTYPE_SLOTS]; /* hash of an interned text -> dtype */
   uint32_t var_count, buffer_count;
+  bool has_module;
   uint32_t depth, visit_count; /* of the children of the node being read */
 };
 
@@ -205,10 +213,7 @@ enum ts_status tir__read_field(struct tir__loader *loader, enum tir__field_kind 
 enum ts_status tir__finish(struct tir__loader *loader, enum tir_node_kind kind, void *object,
                            struct tir_value *value);
 
-/* Gives a module node its functions; they take their name from the map where they have no own. */
-enum ts_status tir__finish_functions(struct tir__loader *loader, struct tir__module_node *node);
-
-/* ---- Rules of form beyond the fields (tir_check.c) -------------------------------------------- */
+/* ---- Rules of form beyond the fields (tir_check.c) ------------------------------------------- */
 
 /* NULL, or what is wrong with the node, in words: "a and b have different dtypes". */
 const char *tir__check_expr(const struct tir_expr *expr);
