@@ -13,6 +13,7 @@ struct ts_machine {
   uint64_t max_shared_bytes_per_block; /* static + dynamic, after opt-in */
   uint32_t max_grid[3], max_block[3];
   uint32_t max_registers_per_thread;
+  uint64_t max_local_bytes_per_thread;
   uint64_t global_bytes;
 };
 
