@@ -11,8 +11,7 @@ uint64_t ts__int_mask(enum ts_dtype dtype) {
   return bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
 }
 
-/* The value, sign-extended when the dtype is signed. */
-static uint64_t extend(enum ts_dtype dtype, uint64_t encoding) {
+uint64_t ts__int_extend(enum ts_dtype dtype, uint64_t encoding) {
   uint64_t mask = ts__int_mask(dtype);
   encoding &= mask;
   bool is_negative = ts_dtype_is_signed_int(dtype) && encoding & (mask ^ mask >> 1);
@@ -127,7 +126,7 @@ bool ts__fold_int(enum ts_op op, enum ts_dtype dtype, const uint64_t *values, ui
   if (dtype == TS_DTYPE_pred && !folds_pred(op)) return false;
   uint64_t v[3] = {0, 0, 0};
   for (uint32_t i = 0; i < count && i < 3; i++)
-    v[i] = extend(dtype, values[i]);
+    v[i] = ts__int_extend(dtype, values[i]);
   bool is_done = false;
   if (count == 1) is_done = fold_unary(op, dtype, v[0], result);
   if (count == 2) is_done = fold_binary(op, dtype, v[0], v[1], result);
@@ -141,7 +140,7 @@ bool ts__fold_int(enum ts_op op, enum ts_dtype dtype, const uint64_t *values, ui
 
 bool ts__fold_cvt(enum ts_dtype dst, enum ts_dtype src, uint64_t value, uint64_t *result) {
   if (ts_dtype_is_float(dst) || ts_dtype_is_float(src)) return false;
-  value = extend(src, value);
+  value = ts__int_extend(src, value);
   *result = dst == TS_DTYPE_pred ? value != 0 : value & ts__int_mask(dst);
   return true;
 }

@@ -249,7 +249,9 @@ enum ts_status ts_pass_promote_arrays(struct ts_ctx *ctx, struct ts_function *fu
 enum ts_status ts_pass_contract(struct ts_ctx *ctx, struct ts_function *function);
 enum ts_status ts_pass_drop_dead(struct ts_ctx *ctx, struct ts_function *function);
 
-/* The text form; parse(print(m)) == m. Text is allocated with the module's allocator. */
+/* The text form; parse(print(m)) == m. The text ends in a NUL that size_bytes does not count, and is
+ * allocated with the module's allocator (size_bytes + 1 bytes). ts_parse_module verifies every
+ * function; it makes the module with ctx->allocator. */
 enum ts_status ts_print_module(struct ts_ctx *ctx, const struct ts_module *module, char **text,
                                size_t *size_bytes);
 enum ts_status ts_parse_module(struct ts_ctx *ctx, const char *path, const char *text,

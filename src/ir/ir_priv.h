@@ -16,6 +16,11 @@ bool ts__op_has_second_dtype(enum ts_op op); /* dtype2 means something of its ow
 struct ts_type ts__dst_type(enum ts_op op, enum ts_dtype dtype, uint32_t lanes, int64_t mode);
 bool ts__operand_count_fits(const char *pattern, uint32_t count);
 char ts__operand_letter(const char *pattern, uint32_t i);
+/* Type expected of value operand i: a letter (verify.c, operand_types). */
+char ts__type_letter(enum ts_op op, uint32_t i);
+/* What an immediate there is an encoding of. TS_DTYPE_NONE where any integer will do: such an
+ * immediate is signed, of 32 bits when it has no more (0xffffffff is -1). */
+enum ts_dtype ts__imm_dtype(const struct ts_insn *insn, uint32_t i);
 
 /* --- a hash index over items that live elsewhere: slots hold item numbers. Look up with
  *   for (at = ts__index_first(ix, hash); ts__index_at(ix, at, &item); at = ts__index_next(ix, at))
@@ -61,6 +66,7 @@ bool ts__fold_int(enum ts_op op, enum ts_dtype dtype, const uint64_t *values, ui
                   uint64_t *result);
 bool ts__fold_cvt(enum ts_dtype dst, enum ts_dtype src, uint64_t value, uint64_t *result);
 uint64_t ts__int_mask(enum ts_dtype dtype); /* the encoding with all bits set */
+uint64_t ts__int_extend(enum ts_dtype dtype, uint64_t encoding); /* by the dtype's sign */
 
 /* --- the builder (build*.c)
  *
@@ -145,5 +151,60 @@ enum ts_status ts__build_compact(struct ts_build *build);
  * operands (room for TS_MAX_OPERANDS) into a cheaper or a canonical form. */
 bool ts__build_simplify(struct ts_build *build, struct ts_build_insn *insn,
                         struct ts_operand *operands, struct ts_operand *result);
+
+/* --- the text form (lex.c, parse.c) */
+enum ts__token_kind {
+  TS__TOKEN_END,
+  TS__TOKEN_WORD,
+  TS__TOKEN_NUMBER,
+  TS__TOKEN_REG, /* %7 */
+  TS__TOKEN_STRING,
+  TS__TOKEN_MARK, /* one of { } = , : @ */
+  TS__TOKEN_BAD
+};
+
+struct ts__token {
+  enum ts__token_kind kind;
+  const char *text;
+  size_t length;
+  uint64_t number; /* of numbers and registers, without the sign */
+  bool is_negative;
+  uint32_t line, column;
+};
+
+/* token is the one being looked at. */
+struct ts__lexer {
+  struct ts_ctx *ctx;
+  const char *path, *at, *end, *line_start;
+  uint32_t line;
+  struct ts__token token;
+};
+
+struct ts__parser {
+  struct ts_ctx *ctx;
+  const struct ts_allocator *allocator;
+  struct ts__lexer lexer;
+  struct ts_module *module;
+  struct ts_function *function;
+  struct ts__index ops;
+  TS_VEC(char) scratch;
+  size_t reg_limit; /* registers that the rest of the text may have */
+};
+
+/* Reports "expected X, found Y" at the token. */
+enum ts_status ts__lex_fail(struct ts__lexer *lx, const char *expected);
+enum ts_status ts__lex_next(struct ts__lexer *lx);
+bool ts__lex_is_word(const struct ts__lexer *lx, const char *word);
+bool ts__lex_is_mark(const struct ts__lexer *lx, char mark);
+/* These take the token when it is what they say, else they report. */
+enum ts_status ts__lex_word(struct ts__lexer *lx, const char *word);
+enum ts_status ts__lex_mark(struct ts__lexer *lx, char mark);
+enum ts_status ts__lex_unsigned(struct ts__lexer *lx, uint64_t *value);
+enum ts_status ts__lex_reference(struct ts__lexer *lx, char letter, uint32_t *index);
+enum ts_status ts__lex_numbered(struct ts__lexer *lx, char letter, size_t number);
+enum ts_status ts__parse_string(struct ts__parser *p, const char **string); /* interned */
+enum ts_status ts__parse_reg(struct ts__parser *p, uint32_t *reg);
+enum ts_status ts__parse_index_ops(struct ts__parser *p);
+bool ts__parse_find_op(const struct ts__parser *p, const char *text, size_t length, uint32_t *op);
 
 #endif

@@ -94,10 +94,26 @@ static const char *const operand_types[TS_OP_COUNT] = {
 };
 #undef ROW
 
-static char type_letter(enum ts_op op, uint32_t i) {
+char ts__type_letter(enum ts_op op, uint32_t i) {
   const char *letters = operand_types[op] ? operand_types[op] : "t";
   size_t length = strlen(letters);
   return i < length ? letters[i] : letters[length - 1];
+}
+
+enum ts_dtype ts__imm_dtype(const struct ts_insn *insn, uint32_t i) {
+  const char *pattern = ts_op_info((enum ts_op)insn->op)->operands;
+  if (ts__operand_letter(pattern, i) == 'i') return TS_DTYPE_NONE;
+  switch (ts__type_letter((enum ts_op)insn->op, i)) {
+  case 't':
+  case 'e':
+  case 'z': return (enum ts_dtype)insn->dtype;
+  case 's': return (enum ts_dtype)insn->dtype2;
+  case 'y': return insn->op == TS_OP_bitcast ? (enum ts_dtype)insn->dtype2 : TS_DTYPE_NONE;
+  case 'p':
+  case 'q': return TS_DTYPE_pred;
+  case 'w': return TS_DTYPE_u32;
+  default: return TS_DTYPE_NONE;
+  }
 }
 
 static bool is_integer(enum ts_dtype dtype) {
@@ -134,14 +150,23 @@ static const char *letter_text(char letter) {
   }
 }
 
+/* Encodings have no bits beyond the dtype's. */
+static enum ts_status check_encoding(struct checker *c, const struct ts_insn *insn, uint32_t i,
+                                     uint64_t encoding) {
+  enum ts_dtype dtype = ts__imm_dtype(insn, i);
+  if (dtype == TS_DTYPE_NONE || (encoding & ~ts__int_mask(dtype)) == 0) return TS_OK;
+  return bad(c, "operand %u: %#llx is no %s", i, (unsigned long long)encoding,
+             ts_dtype_name(dtype));
+}
+
 static enum ts_status check_value(struct checker *c, const struct ts_insn *insn, uint32_t i,
                                   const struct ts_operand *operand) {
   const struct ts_function *function = c->function;
-  char letter = type_letter((enum ts_op)insn->op, i);
+  char letter = ts__type_letter((enum ts_op)insn->op, i);
   struct ts_type type = {TS_DTYPE_u32, 1}; /* of a shared object's address */
   if (operand->kind == TS_OPERAND_IMM) {
     if (operand->index >= function->constants.count) return bad(c, "operand %u: no constant", i);
-    return TS_OK;
+    return check_encoding(c, insn, i, function->constants.data[operand->index]);
   }
   if (operand->kind == TS_OPERAND_REG) {
     if (operand->index >= function->regs.count) return bad(c, "operand %u: no register", i);
