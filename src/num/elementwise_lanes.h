@@ -80,6 +80,16 @@ LANE uint32_t bf16_store(float value) {
   return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : rounded;
 }
 
+/* e4m3 and e5m2 through f16-like scaling, as in f16_load; exact. */
+LANE float e4m3_load(uint32_t h) {
+  uint32_t magnitude = h & 0x7fu;
+  uint32_t bits = bits_of(float_of(magnitude << 20) * 0x1p120f);
+  bits = magnitude == 0x7fu ? 0x7fffffffu : bits | (h & 0x80u) << 24;
+  return float_of(bits);
+}
+
+LANE float e5m2_load(uint32_t h) { return f16_load(h << 8); }
+
 LANE uint32_t flush(uint32_t bits) { return (bits & 0x7f800000u) == 0 ? bits & 0x80000000u : bits; }
 
 /* f32 with subnormal operands and results flushed. */

@@ -94,13 +94,19 @@ const char *ts_fidelity_name(enum ts_fidelity level);
 /* Matrix instructions ------------------------------------------------------------------------ */
 
 enum ts_mma_profile {
-#define MMA_PROFILE(name, ...) TS_MMA_PROFILE_##name,
+#define MMA_PROFILE(name) TS_MMA_PROFILE_##name,
 #include "num/mma_profile.def"
 #undef MMA_PROFILE
   TS_MMA_PROFILE_COUNT
 };
 
-enum ts_mma_path { TS_MMA_SYNC, TS_MMA_WGMMA, TS_MMA_TCGEN05, TS_MMA_CUBE, TS_MMA_PATH_COUNT };
+enum ts_mma_path {
+  TS_MMA_SYNC, /* mma.sync */
+  TS_MMA_WGMMA,
+  TS_MMA_TCGEN05,
+  TS_MMA_CUBE, /* Ascend mmad */
+  TS_MMA_PATH_COUNT
+};
 
 /* The arithmetic of one matrix instruction; rows live in a constant table. */
 struct ts_mma_op {
@@ -174,18 +180,21 @@ void ts_mma_multiply(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
                      size_t cd_row_stride, unsigned flags);
 
 /* The same for the 16 rows of one warp with the accumulator where the warp has it: register r of
- * all lanes is c[r][0..31], d[r][0..31] (slots of op->acc: 16-bit accumulators one per slot, not
- * packed), r = 4 * (column / 8) + 2 * (row / 8) + column % 2, lane = 4 * (row % 8) + column % 8 / 2:
- * the PTX order of mma.m16n8 and wgmma accumulators. n is a multiple of 8. Fastest form. */
+ * all lanes is c[r][0..31], d[r][0..31], in the PTX order of mma.m16n8 and wgmma accumulators:
+ * lane = 4 * (row % 8) + column % 8 / 2, and
+ * 32-bit accumulators: uint32_t, r = 4 * (column / 8) + 2 * (row / 8) + column % 2;
+ * f16: packed in uint32_t, r = 2 * (column / 8) + row / 8, the odd column in the high half;
+ * f64: uint64_t, r as for 32 bits.
+ * n is a multiple of 8; c[r] may be d[r]. The fastest form. */
 void ts_mma_multiply_fragment(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
                               uint32_t first_row, uint32_t n, uint32_t steps,
                               const void *const *c_or_null, void *const *d, unsigned flags);
 
 /* Operands in registers, as mma.m16n8 (A and B) and wgmma with A in registers hold them, to dense
  * memory as ts_mma_prepare_* like it. registers[r][lane] are 32-bit registers with packed elements
- * (for f64, uint64_t pairs are passed as two registers, low word first).
- * A: 16 rows of k elements, row-major, k * bits / 64 registers (m16). B: 8 columns, each k
- * contiguous elements, k * bits / 128 registers. */
+ * (f64 is not served).
+ * A: 16 rows of k elements, row-major: k * bits / 64 registers. B: 8 columns of k elements each, k
+ * contiguous: k * bits / 128 registers. Rows and columns are k * bits / 8 bytes apart. */
 void ts_mma_gather_a(const struct ts_mma_op *op, void *dense, const uint32_t *const *registers);
 void ts_mma_gather_b(const struct ts_mma_op *op, void *dense, const uint32_t *const *registers);
 
