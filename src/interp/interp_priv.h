@@ -16,7 +16,7 @@
 #include "interp/interp.h"
 #include "num/num.h"
 
-enum { TS__LANES = 32, TS__MAX_BLOCK_WARPS = 64, TS__MAX_OPERANDS = 12 };
+enum { TS__LANES = 32, TS__MAX_BLOCK_WARPS = 64 };
 
 struct ts__warp;
 struct ts__block;
@@ -58,9 +58,10 @@ struct ts__code {
   bool emits_insn;       /* the scheduler emits its INSN event; others emit their own */
   bool counts_lanes;     /* a data instruction: counted in lane_op_count */
   uint32_t dst;          /* words from the register base */
-  int64_t scale, offset; /* of the memory operand */
-  uint32_t ext;          /* index of op-specific decoded data in program->ext, or 0 */
-  struct ts__operand operands[TS__MAX_OPERANDS];
+  int64_t scale, offset; /* of the memory operand. scale alone: index of extract, special register,
+                            mode or reduction of a warp or atomic instruction */
+  uint32_t ext;          /* atomics: enum ts_ir_reduce; free for other files' ops */
+  struct ts__operand *operands; /* operand_count of them, all of a program in one array */
 };
 
 /* A function decoded for a launch. Immutable while blocks run. */
@@ -79,6 +80,9 @@ struct ts__program {
   uint32_t reg_words;        /* register file of a warp */
   uint32_t local_words;      /* local arrays of a warp, words x 32 lanes counted */
   uint32_t *array_offset;    /* per array: first word (already x 32) */
+  uint32_t *reg_offset;      /* per register: first word */
+  bool is_ordered;           /* global atomics or reductions: blocks run in ascending order */
+  bool has_matrix;           /* mma or wgmma: workers need scratch for them */
   uint64_t shared_bytes;     /* static + dynamic */
   uint32_t warps_per_block, threads_per_block;
   struct ts_arena *arena;
@@ -129,11 +133,15 @@ struct ts__mbarrier {
 
 /* A numbered barrier (bar.sync). */
 struct ts__barrier {
-  uint32_t expected_threads, arrived_threads;
+  uint32_t expected_threads, arrived_threads; /* expected 0: all living threads of the block */
   uint64_t phase;
   uint64_t arrived_warps;
+  uint64_t waiting_warps;  /* those that wait, not only arrive */
+  uint32_t true_threads;   /* bar.red: threads whose predicate is set */
+  uint32_t result[2];      /* bar.red: true_threads of the last phases, by phase & 1 */
+  uint32_t threads[2];     /* arrived_threads of the last phases, by phase & 1 */
 };
-enum { TS__BARRIER_COUNT = 16 };
+enum { TS__NAMED_BARRIERS = 16, TS__BARRIER_CLUSTER = TS__NAMED_BARRIERS, TS__BARRIER_COUNT };
 
 enum ts__warp_state { TS__WARP_READY, TS__WARP_BLOCKED, TS__WARP_DONE };
 
@@ -153,7 +161,8 @@ struct ts__warp {
   uint64_t barrier_phase;    /* phase waited for at a bar.sync, + 1; 0 = not arrived yet */
   uint64_t insn_count;
   void *async;               /* struct of exec_async.c: open groups */
-  void *matrix;              /* struct of exec_matrix.c: wgmma groups, panels */
+  void *matrix;              /* struct of exec_wgmma.c: groups */
+  uint32_t wgmma_count;      /* wgmma issued and not waited for */
 };
 
 struct ts__block {
@@ -171,19 +180,51 @@ struct ts__block {
   enum ts_status status;
   bool has_hazard;
   struct ts_run_stats *stats;            /* of the worker */
+  uint64_t last_event_seq;               /* seq of the event emitted last, for `cause` */
   struct ts_arena *scratch;              /* reset for every block */
   struct ts_mma_scratch *mma_scratch;    /* of the worker */
+  struct ts__copy *free_copies;          /* exec_async.c: operands of done operations */
+  uint32_t wgmma_count;                  /* wgmma in flight, of all warps */
+  struct ts__matrix_cache **matrix_cache;/* of the worker: prepared operands; *matrix_cache is made
+                                            on first use, ts__matrix_cache_free ends it */
 };
 
 /* --- decoding: one row per op tells how it is executed (decode.c); the exec_*.c files fill it */
-enum ts__step ts__exec_unknown(struct ts__warp *warp, const struct ts__code *code);
-/* Table of exec functions by op; pure num ops share a few. Every op of op.def has an entry. */
+/* Every op has a row in exec.def; pure num ops share the three functions below. */
 #define OP(name, mnemonic, stratum, unit, has_dst, operands, flags, synopsis)                      \
   enum ts__step ts__exec_##name(struct ts__warp *warp, const struct ts__code *code);
 #include "ir/op.def"
 #undef OP
+/* Pure instructions by operand count: code->kernel does the work. */
+enum ts__step ts__exec_unary(struct ts__warp *warp, const struct ts__code *code);
+enum ts__step ts__exec_binary(struct ts__warp *warp, const struct ts__code *code);
+enum ts__step ts__exec_ternary(struct ts__warp *warp, const struct ts__code *code);
+
+/* Fills code, constants and layout of a program whose other fields are set. Everything is taken
+ * from program->arena. TS_UNSUPPORTED, with the place, for an instruction nothing can execute. */
+enum ts_status ts__decode(struct ts_ctx *ctx, struct ts__program *program);
+
+/* joins[b]: the block where lanes that part at the end of block b meet again, TS_NONE when they do
+ * not (join.c). From the arena. */
+enum ts_status ts__find_joins(struct ts_ctx *ctx, const struct ts_function *function,
+                              struct ts_arena *arena, uint32_t **joins);
+
+/* --- reconvergence (exec_control.c) */
+/* Goes to pc; lanes that reach a join wait there for the others. Answers JUMP. */
+enum ts__step ts__control_goto(struct ts__warp *warp, uint32_t pc);
+/* The active lanes cannot proceed: lets the other arm of the innermost branch run, when one waits.
+ * Answers whether the warp goes on elsewhere. */
+bool ts__control_switch(struct ts__warp *warp);
+
+/* --- schedules (sched.c) */
+/* Runs the warps of a block to their end. The block has been set up. */
+enum ts_status ts__block_run(struct ts__block *block);
 
 /* --- reading operands */
+/* dtypes whose slots take 8 bytes. */
+#define TS__WIDE_DTYPES                                                                            \
+  (1ull << TS_DTYPE_f64 | 1ull << TS_DTYPE_s64 | 1ull << TS_DTYPE_u64 | 1ull << TS_DTYPE_ptr)
+static inline bool ts__is_wide(uint8_t dtype) { return (TS__WIDE_DTYPES >> dtype & 1) != 0; }
 static inline const uint32_t *ts__operand_words(const struct ts__warp *warp,
                                                 const struct ts__operand *operand) {
   const uint32_t *base =
@@ -219,12 +260,101 @@ static inline bool ts__writes_all(const struct ts__warp *warp, const struct ts__
 /* Merges slots of dst's width for the active lanes (varying dst only). */
 void ts__blend(struct ts__warp *warp, const struct ts__code *code, const void *slots);
 
+/* Components to the little-endian words of memory that they make up, and back: word w of column k is
+ * words[w * count + k], component i of column k is slots[i * count + k] (count: 32, or 1 for a
+ * uniform value). The dtype's width must divide 32 or be 64. The last word is filled with zeros. */
+void ts__words_of_slots(uint32_t *words, const void *slots, uint8_t dtype, uint32_t lanes,
+                        uint32_t count);
+void ts__slots_of_words(void *slots, const uint32_t *words, uint8_t dtype, uint32_t lanes,
+                        uint32_t count);
+
+/* --- accesses of global and shared memory (exec_memory.c) */
+struct ts__access {
+  uint64_t lane[TS__LANES]; /* addresses; lanes outside the mask repeat one inside */
+  uint64_t first;           /* is_affine: lane l is at first + l * stride */
+  int64_t stride;
+  bool is_affine;
+  uint32_t mask;            /* active lanes that may proceed */
+  uint32_t size_bytes;      /* of a lane */
+  uint8_t *origin;          /* host pointer to origin_address; NULL: every lane has its own */
+  uint64_t origin_address;
+};
+/* Addresses of the memory operand (operands 0 and 1) with bounds, alignment and (shared) in-flight
+ * checks; faults have been reported and those lanes taken out of the mask. NEXT, or FAULT when the
+ * run stops. */
+enum ts__step ts__resolve(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
+                          bool is_write, struct ts__access *access);
+uint8_t *ts__access_pointer(const struct ts__warp *warp, enum ts_space space,
+                            const struct ts__access *access, uint32_t lane);
+enum ts_status ts__emit_memory(struct ts__warp *warp, const struct ts__code *code,
+                               enum ts_space space, bool is_write,
+                               const struct ts__access *access);
+
 /* --- hazards (hazard.c): report with the instruction's place, mark the block; answer the step that
  * stops or continues the run (options->stop_at_first_hazard). */
 enum ts__step ts__hazard(struct ts__warp *warp, const struct ts__code *code, enum ts_diag_code kind,
                          uint32_t lane, uint32_t other_insn, const char *hint, const char *format,
                          ...) __attribute__((format(printf, 7, 8)));
 enum ts__step ts__fault_memory(struct ts__warp *warp); /* out of memory */
+/* The same from outside an instruction: the lane may be TS_NONE. */
+enum ts__step ts__hazard_at(struct ts__warp *warp, uint32_t insn, enum ts_diag_code kind,
+                            uint32_t lane, uint32_t other_insn, const char *hint,
+                            const char *format, ...) __attribute__((format(printf, 7, 8)));
+/* What a function answers after checks that may have reported: FAULT when the run is to stop. */
+static inline enum ts__step ts__after_checks(const struct ts__warp *warp) {
+  return warp->block->status == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
+}
+/* "shared 0x8 (mbarrier + 8)": the address with the object that holds it. */
+const char *ts__shared_text(const struct ts__block *block, uint64_t address, char *text,
+                            size_t size_bytes);
+/* Checks only for operations in flight (the range is inside the window). */
+bool ts__shared_settled(struct ts__warp *warp, uint32_t insn, uint32_t lane, uint64_t address,
+                        uint64_t size_bytes, bool is_write);
+/* exec_wgmma.c: the instruction of a wgmma in flight, of any warp, that reads the shared range;
+ * TS_NONE when there is none. */
+uint32_t ts__wgmma_reads(const struct ts__block *block, uint64_t address, uint64_t size_bytes,
+                         uint32_t *warp);
+
+/* --- matrix instructions (matrix.c: what they share) */
+struct ts__matrix_info {
+  bool is_known;             /* the rest has been filled */
+  const struct ts_mma_op *op;
+  uint32_t m, n, k;
+  bool a_is_k_major, b_is_k_major;
+  unsigned flags;            /* enum ts_mma_flag without TS_MMA_ZERO_C */
+};
+/* Prepared B operands of one worker: the warps of a block that multiply with the same bytes of
+ * shared memory share them. */
+enum { TS__PANEL_STEPS = 8, TS__PANEL_COLUMNS = 256 };
+struct ts__panel {
+  const struct ts__matrix_info *info;
+  uint32_t steps;
+  uint64_t descriptors[TS__PANEL_STEPS];
+  uint64_t version, block, last_use; /* version of the shared bytes; block of the launch */
+  struct ts_mma_scratch *scratch;    /* holds B, and A of the last product */
+};
+enum { TS__PANEL_COUNT = 16 };
+struct ts__matrix_cache {
+  const struct ts_allocator *allocator;
+  const struct ts__program *program; /* that infos belongs to */
+  uint32_t launch_index;
+  TS_VEC(struct ts__matrix_info) infos; /* by instruction */
+  struct ts__panel panels[TS__PANEL_COUNT];
+  uint64_t use_count;
+};
+/* What the instruction multiplies; NULL after a report (unknown to the machine's arithmetic). */
+const struct ts__matrix_info *ts__matrix_info(struct ts__warp *warp, const struct ts__code *code,
+                                              enum ts_mma_path path);
+void ts__matrix_cache_free(struct ts__matrix_cache *cache); /* NULL is fine */
+/* Rows of 32 lane words: register `index` (in elements of the dtype) of the array operand, whose
+ * index is the next operand. NULL after a report. */
+uint32_t *ts__fragment(struct ts__warp *warp, const struct ts__code *code, uint32_t operand,
+                       enum ts_dtype dtype, uint32_t word_count);
+/* The accumulator words take product + accumulator, or with zero the product alone. */
+void ts__matrix_multiply(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
+                         uint32_t steps, uint32_t *accumulator, bool zero);
+enum ts_status ts__matrix_emit(struct ts__warp *warp, const struct ts__code *code,
+                               const struct ts__matrix_info *info, uint32_t rows);
 /* Checks a shared range; answers true when the access may proceed (hazards have been reported). */
 bool ts__shared_readable(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                          uint64_t address, uint64_t size_bytes);
@@ -232,7 +362,8 @@ bool ts__shared_writable(struct ts__warp *warp, const struct ts__code *code, uin
                          uint64_t address, uint64_t size_bytes);
 
 /* --- barriers (exec_barrier.c) */
-struct ts__mbarrier *ts__mbarrier_find(struct ts__block *block, uint32_t address); /* NULL: none */
+struct ts__mbarrier *ts__mbarrier_find(const struct ts__block *block,
+                                       uint32_t address); /* NULL: none */
 /* Transactions done (TMA): may complete the phase. */
 void ts__mbarrier_complete_tx(struct ts__block *block, uint32_t address, uint64_t bytes);
 void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t count, uint64_t warps);
@@ -242,7 +373,88 @@ void ts__barrier_thread_exit(struct ts__block *block);
 /* What a blocked warp waits for, one line for the deadlock report. */
 void ts__wait_describe(const struct ts__warp *warp, char *text, size_t size_bytes);
 
-/* --- asynchronous operations (exec_async.c) */
+/* The initialised mbarrier, or NULL after a report. */
+struct ts__mbarrier *ts__mbarrier_require(struct ts__warp *warp, const struct ts__code *code,
+                                          uint32_t lane, uint64_t address);
+
+/* --- boxes of tensor maps (tma.c): bytes only, no asynchrony */
+struct ts__box {
+  const struct ts_tensormap *map;
+  int32_t coordinate[TS_TENSORMAP_MAX_RANK]; /* innermost first */
+  uint32_t offset[2];                        /* im2col: added to w and h of every pixel */
+  uint64_t shared_address;
+};
+enum ts__box_fault {
+  TS__BOX_FINE,
+  TS__BOX_OUTSIDE, /* the map says inside, but the allocation is smaller: such rows are left out */
+  TS__BOX_NEGATIVE /* a store at a negative coordinate: nothing was done */
+};
+/* Shared bytes that a box takes; 0 when the map cannot be walked (interleaved, zero or huge box). */
+uint64_t ts__box_bytes(const struct ts_tensormap *map);
+/* Physical shared address: the XOR of the swizzle works on address bits 4-6 with bits 7-9. */
+static inline uint64_t ts__swizzle(uint64_t address, uint32_t swizzle) {
+  return address ^ (address >> 3 & (((uint64_t)1 << swizzle) - 1) << 4);
+}
+enum ts__box_fault ts__box_load(const struct ts_device_memory *memory,
+                                struct ts_shared_memory *shared, const struct ts__box *box);
+/* reduce: enum ts_ir_reduce, none for a plain store. */
+enum ts__box_fault ts__box_store(const struct ts_device_memory *memory,
+                                 const struct ts_shared_memory *shared, const struct ts__box *box,
+                                 enum ts_ir_reduce reduce);
+/* dst[i] = reduce(dst[i], src[i]) over count packed elements (at most TS__REDUCE_MAX). false when
+ * the reduction is not defined for the dtype. */
+enum { TS__REDUCE_MAX = 2048 };
+bool ts__reduce_packed(enum ts_ir_reduce reduce, enum ts_dtype dtype, void *dst, const void *src,
+                       size_t count);
+
+/* --- asynchronous operations (async.c: queue and groups; exec_async.c: instructions) */
+enum ts__copy_kind {
+  TS__COPY_CP_ASYNC, TS__COPY_CP_ARRIVE, TS__COPY_TMA_LOAD, TS__COPY_TMA_STORE,
+  TS__COPY_BULK_LOAD, TS__COPY_BULK_STORE
+};
+/* Operands of an asynchronous operation, until it is done and, when a group holds it, waited for. */
+struct ts__copy {
+  struct ts__copy *next; /* in its warp's list of groups, or of free ones */
+  const struct ts__code *code;
+  enum ts__copy_kind kind;
+  uint32_t warp, lanes;  /* lanes that issued it and have not waited for it */
+  uint32_t group;        /* number of groups its lanes had closed */
+  bool is_delivered, is_grouped;
+  uint32_t record;
+  uint64_t ticket;
+  uint32_t mbarrier;
+  uint64_t size_bytes;   /* per lane for cp.async */
+  uint64_t cause;        /* 1 + seq of its COPY event */
+  enum ts_ir_reduce reduce;
+  enum ts_dtype elem;
+  struct ts__box box;                  /* tensor map copies */
+  uint64_t global, shared;             /* bulk copies */
+  uint32_t copy_lanes;                 /* cp.async: lanes that copy; */
+  uint32_t zero_lanes;                 /* these write zeros */
+  uint64_t lane_global[TS__LANES];
+  uint32_t lane_shared[TS__LANES];
+};
+struct ts__copy *ts__copy_new(struct ts__warp *warp, const struct ts__code *code,
+                              enum ts__copy_kind kind); /* NULL when memory is short */
+/* Puts it in the queue (the eager schedule delivers at once); group copies also in the list of the
+ * warp. The copy belongs to the queue from here on. */
+enum ts_status ts__copy_issue(struct ts__warp *warp, struct ts__copy *copy);
+/* Moves the bytes: exec_async.c. */
+enum ts_status ts__copy_deliver(struct ts__block *block, struct ts__copy *copy);
+enum ts__async_groups { TS__GROUPS_CP_ASYNC, TS__GROUPS_BULK, TS__GROUPS_COUNT };
+/* Number of groups a lane has closed. */
+uint32_t ts__groups_closed(const struct ts__warp *warp, enum ts__async_groups groups,
+                           uint32_t lane);
+void ts__groups_close(struct ts__warp *warp, enum ts__async_groups groups);
+/* Active lanes wait until at most allowed[lane] groups are in flight. Never blocks: delivers. */
+enum ts_status ts__groups_wait(struct ts__warp *warp, enum ts__async_groups groups,
+                               const uint64_t allowed[TS__LANES]);
+/* The records of the lanes' cp.async so far become visible through a phase of the mbarrier. */
+void ts__groups_tell(struct ts__warp *warp, uint32_t lanes, uint64_t before_ticket,
+                     uint32_t mbarrier, uint64_t phase);
+
+/* An op with this `after` waits for all earlier cp.async of its warp. */
+#define TS__AFTER_CP_ASYNC UINT64_MAX
 /* Queues the op; with the eager schedule it is delivered before this returns. */
 enum ts_status ts__async_issue(struct ts__block *block, struct ts__async op);
 /* Delivers the op at position index of block->async and removes it. */
@@ -254,10 +466,12 @@ enum ts_status ts__async_drain(struct ts__block *block);
 enum ts_status ts__warp_async_init(struct ts__warp *warp);  /* allocates warp->async in scratch */
 enum ts_status ts__warp_matrix_init(struct ts__warp *warp); /* allocates warp->matrix in scratch */
 
-/* wgmma: true when words [first, first + count) of the local arrays hold a pending accumulator (or
+/* wgmma: true when words [first, first + count) of a lane's local arrays hold a pending accumulator (or
  * an A operand in use, for writes); reports the hazard. Called by ld.local, st.local, mma,
  * ldmatrix only when warp->matrix has groups in flight. */
-bool ts__wgmma_in_flight(const struct ts__warp *warp);
+static inline bool ts__wgmma_in_flight(const struct ts__warp *warp) {
+  return warp->wgmma_count != 0;
+}
 bool ts__wgmma_conflict(struct ts__warp *warp, const struct ts__code *code, uint32_t first_word,
                         uint32_t word_count, bool is_write);
 
@@ -265,7 +479,11 @@ bool ts__wgmma_conflict(struct ts__warp *warp, const struct ts__code *code, uint
 static inline bool ts__listening(const struct ts__block *block) {
   return block->program->options->sink != &ts_sink_null;
 }
-/* Fills block, warp, insn, op, dtype, mask and launch, and emits. */
+/* LAUNCH, BLOCK and END of those: block is UINT32_MAX for the launch itself. */
+enum ts_status ts__emit_agent(const struct ts__program *program, uint32_t block,
+                              enum ts_event_kind kind, uint64_t work, uint64_t bytes);
+/* Fills block, warp, insn, op, dtype, mask and launch, and emits. Without code: an event of the warp
+ * itself. */
 enum ts_status ts__emit(struct ts__warp *warp, const struct ts__code *code, struct ts_event event,
                         const struct ts_footprint *footprint);
 

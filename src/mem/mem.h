@@ -81,7 +81,7 @@ struct ts_pending {
   uint32_t warp;
   uint64_t observed;  /* warps for which it is complete */
   uint64_t begin, end;/* byte range in the window */
-  uint32_t sync_address; /* mbarrier address, or the group number */
+  uint32_t sync_address; /* address of the mbarrier that tells of it, UINT32_MAX none */
   uint64_t sync_phase;   /* phase count of the mbarrier at which it completes */
   uint32_t granule_count;/* granules that still name this record */
   uint32_t generation;   /* how often the slot has been used: part of the record's number */
@@ -124,12 +124,14 @@ void ts_pending_extend(struct ts_shared_memory *shared, uint32_t record, uint64_
 /* Ends the record whoever has or has not waited for it. */
 void ts_pending_retire(struct ts_shared_memory *shared, uint32_t record);
 void ts_pending_landed(struct ts_shared_memory *shared, uint32_t record);
-/* Sets the phase of the mbarrier in which the record's transactions counted. */
-void ts_pending_set_phase(struct ts_shared_memory *shared, uint32_t record, uint64_t sync_phase);
+/* Says which phase of which mbarrier makes the record visible. */
+void ts_pending_set_sync(struct ts_shared_memory *shared, uint32_t record, uint32_t sync_address,
+                         uint64_t sync_phase);
+bool ts_pending_is_live(const struct ts_shared_memory *shared, uint32_t record);
 /* The warps in the mask have waited for the record. Retires it when nobody is left. */
 void ts_pending_observe(struct ts_shared_memory *shared, uint32_t record, uint64_t warps);
-/* The warps have seen that `phases` phases of the mbarrier are complete: every landed load that
- * completed one of them is visible to them. */
+/* The warps have seen that `phases` phases of the mbarrier are complete: every landed record that
+ * one of them tells of is visible to them. */
 void ts_pending_observe_sync(struct ts_shared_memory *shared, uint32_t sync_address,
                              uint64_t phases, uint64_t warps);
 /* A barrier joined the warps of the mask: what one has observed, all have. */

@@ -88,6 +88,10 @@ static struct ts_pending *live_record(const struct ts_shared_memory *shared, uin
   return record->live && number_of(shared, slot) == number ? record : NULL;
 }
 
+bool ts_pending_is_live(const struct ts_shared_memory *shared, uint32_t number) {
+  return live_record(shared, number) != NULL;
+}
+
 /* Takes the record out of use; its granules name nobody any more. */
 static void bury(struct ts_shared_memory *shared, uint32_t slot) {
   struct ts_pending *record = &shared->records.data[slot];
@@ -180,9 +184,12 @@ void ts_pending_landed(struct ts_shared_memory *shared, uint32_t number) {
   if (record) record->landed = true;
 }
 
-void ts_pending_set_phase(struct ts_shared_memory *shared, uint32_t number, uint64_t sync_phase) {
+void ts_pending_set_sync(struct ts_shared_memory *shared, uint32_t number, uint32_t sync_address,
+                         uint64_t sync_phase) {
   struct ts_pending *record = live_record(shared, number);
-  if (record) record->sync_phase = sync_phase;
+  if (!record) return;
+  record->sync_address = sync_address;
+  record->sync_phase = sync_phase;
 }
 
 static void observe(struct ts_shared_memory *shared, uint32_t slot, uint64_t warps) {
@@ -200,8 +207,8 @@ void ts_pending_observe_sync(struct ts_shared_memory *shared, uint32_t sync_addr
   if (shared->live_count == 0) return;
   for (uint32_t i = 0; i < shared->records.count; i++) {
     const struct ts_pending *record = &shared->records.data[i];
-    if (record->live && record->landed && record->kind == TS_PENDING_TMA_LOAD &&
-        record->sync_address == sync_address && record->sync_phase < phases)
+    if (record->live && record->landed && record->sync_address == sync_address &&
+        record->sync_phase < phases)
       observe(shared, i, warps);
   }
 }

@@ -1,0 +1,267 @@
+/* mbarriers (DOC: PTX ISA, mbarrier): a phase completes when no arrival is pending and the
+ * transaction count is zero; expect_tx may come after the transactions, so the count may go below
+ * zero. A wait for parity p passes when the phase with that parity has completed: the number of
+ * completed phases is odd for p = 0 and even for p = 1. */
+#include "interp/interp_priv.h"
+
+#include <string.h>
+
+enum { MBARRIER_BYTES = 8, MAX_COUNT = (1 << 20) - 1 };
+
+/* Position of the first mbarrier at or after the address. */
+static size_t lower_bound(const struct ts__block *block, uint32_t address) {
+  size_t first = 0, last = block->mbarriers.count;
+  while (first < last) {
+    size_t middle = (first + last) / 2;
+    if (block->mbarriers.data[middle].address < address)
+      first = middle + 1;
+    else
+      last = middle;
+  }
+  return first;
+}
+
+struct ts__mbarrier *ts__mbarrier_find(const struct ts__block *block, uint32_t address) {
+  size_t i = lower_bound(block, address);
+  if (i == block->mbarriers.count || block->mbarriers.data[i].address != address) return NULL;
+  return block->mbarriers.data[i].is_initialised ? &block->mbarriers.data[i] : NULL;
+}
+
+static void complete_when_done(struct ts__mbarrier *mbarrier) {
+  if (mbarrier->pending || mbarrier->tx_bytes) return;
+  mbarrier->phase++;
+  mbarrier->pending = mbarrier->expected;
+  mbarrier->completed_warps = mbarrier->arrived_warps;
+  mbarrier->arrived_warps = 0;
+}
+
+void ts__mbarrier_complete_tx(struct ts__block *block, uint32_t address, uint64_t bytes) {
+  struct ts__mbarrier *mbarrier = ts__mbarrier_find(block, address);
+  if (!mbarrier) return;
+  mbarrier->tx_bytes -= (int64_t)bytes;
+  complete_when_done(mbarrier);
+}
+
+/* Arrivals one after another, each of which may complete a phase. Answers how many found no pending
+ * arrival left. */
+static uint32_t arrive(struct ts__mbarrier *mbarrier, uint32_t count, uint64_t warps) {
+  while (count && mbarrier->pending) {
+    uint32_t step = count < mbarrier->pending ? count : mbarrier->pending;
+    mbarrier->pending -= step;
+    mbarrier->arrived_warps |= warps;
+    count -= step;
+    complete_when_done(mbarrier);
+  }
+  return count;
+}
+
+void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t count,
+                         uint64_t warps) {
+  struct ts__mbarrier *mbarrier = ts__mbarrier_find(block, address);
+  if (mbarrier) arrive(mbarrier, count, warps);
+}
+
+/* Emits for one mbarrier; work = arrivals, bytes = transaction bytes expected. */
+static enum ts__step emit_sync(struct ts__warp *warp, const struct ts__code *code,
+                               enum ts_event_kind kind, const struct ts__mbarrier *mbarrier,
+                               uint64_t phase, uint32_t arrivals, uint64_t bytes) {
+  if (!ts__listening(warp->block)) return TS__STEP_NEXT;
+  struct ts_event event = {.kind = (uint8_t)kind,
+                           .sync_kind = TS_SYNC_MBARRIER,
+                           .src_space = 0xff,
+                           .dst_space = 0xff,
+                           .work = arrivals,
+                           .bytes = (uint32_t)bytes,
+                           .sync_object = mbarrier->address,
+                           .sync_phase = (uint32_t)phase};
+  return ts__emit(warp, code, event, NULL) == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
+}
+
+/* Lanes of *remaining that name the same address as its first lane; they are taken out of it. */
+static uint32_t take_group(const uint64_t addresses[TS__LANES], uint32_t *remaining) {
+  uint64_t address = addresses[ts__first_lane(*remaining)];
+  uint32_t group = 0;
+  for (uint32_t lanes = *remaining; lanes; lanes &= lanes - 1)
+    if (addresses[ts__first_lane(lanes)] == address) group |= lanes & (0 - lanes);
+  *remaining &= ~group;
+  return group;
+}
+
+struct ts__mbarrier *ts__mbarrier_require(struct ts__warp *warp, const struct ts__code *code,
+                                          uint32_t lane, uint64_t address) {
+  struct ts__mbarrier *mbarrier =
+      address > UINT32_MAX ? NULL : ts__mbarrier_find(warp->block, (uint32_t)address);
+  char where[128];
+  if (!mbarrier)
+    ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE,
+               "mbarrier.init must come first, with a barrier before other threads use it",
+               "no mbarrier is initialised at %s",
+               ts__shared_text(warp->block, address, where, sizeof where));
+  return mbarrier;
+}
+
+static bool may_initialise(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                           uint64_t address, uint64_t count) {
+  char where[128];
+  ts__shared_text(warp->block, address, where, sizeof where);
+  if (!ts__shared_writable(warp, code, lane, address, MBARRIER_BYTES)) return false;
+  if (address % MBARRIER_BYTES) {
+    ts__hazard(warp, code, TS_DIAG_MISALIGNED, lane, TS_NONE, NULL,
+               "an mbarrier at %s is not aligned to 8 bytes", where);
+    return false;
+  }
+  if (count == 0 || count > MAX_COUNT) {
+    ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE, NULL,
+               "the mbarrier at %s is initialised for %llu arrivals: 1 to %d are possible", where,
+               (unsigned long long)count, MAX_COUNT);
+    return false;
+  }
+  const struct ts__mbarrier *old = ts__mbarrier_find(warp->block, (uint32_t)address);
+  if (old && (old->pending != old->expected || old->tx_bytes))
+    ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE, NULL,
+               "the mbarrier at %s is initialised again in the middle of a phase", where);
+  return warp->block->status == TS_OK;
+}
+
+enum ts__step ts__exec_mbarrier_init(struct ts__warp *warp, const struct ts__code *code) {
+  struct ts__block *block = warp->block;
+  for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = ts__first_lane(lanes);
+    uint64_t address = ts__operand_lane(warp, &code->operands[0], lane);
+    uint64_t count = ts__operand_lane(warp, &code->operands[1], lane);
+    if (!may_initialise(warp, code, lane, address, count)) continue;
+    struct ts__mbarrier fresh = {.address = (uint32_t)address,
+                                 .is_initialised = true,
+                                 .expected = (uint32_t)count,
+                                 .pending = (uint32_t)count};
+    size_t i = lower_bound(block, fresh.address);
+    size_t behind = block->mbarriers.count - i;
+    if (behind == 0 || block->mbarriers.data[i].address != fresh.address) {
+      if (ts_vec_reserve(&block->mbarriers, block->ctx->allocator, 1))
+        return ts__fault_memory(warp);
+      memmove(&block->mbarriers.data[i + 1], &block->mbarriers.data[i], behind * sizeof fresh);
+      block->mbarriers.count++;
+    }
+    block->mbarriers.data[i] = fresh;
+    uint64_t image = count;
+    memcpy(block->shared.data + address, &image, sizeof image);
+    block->shared.version++;
+  }
+  return ts__after_checks(warp);
+}
+
+/* expect_tx, then the arrivals, of the lanes of one group. */
+static enum ts__step expect_and_arrive(struct ts__warp *warp, const struct ts__code *code,
+                                       uint32_t group, uint64_t address, uint64_t bytes,
+                                       bool expects, bool arrives) {
+  uint32_t lane = ts__first_lane(group);
+  struct ts__mbarrier *mbarrier = ts__mbarrier_require(warp, code, lane, address);
+  if (!mbarrier) return ts__after_checks(warp);
+  char where[128];
+  uint32_t arrivals = arrives ? (uint32_t)__builtin_popcount(group) : 0;
+  enum ts__step step =
+      emit_sync(warp, code, TS_EVENT_ARRIVE, mbarrier, mbarrier->phase, arrivals, bytes);
+  if (step != TS__STEP_NEXT) return step;
+  if (expects) {
+    mbarrier->tx_bytes += (int64_t)bytes;
+    if (bytes > MAX_COUNT || mbarrier->tx_bytes > MAX_COUNT)
+      return ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE, NULL,
+                        "the mbarrier at %s expects %lld bytes: at most %d can be counted",
+                        ts__shared_text(warp->block, address, where, sizeof where),
+                        (long long)mbarrier->tx_bytes, MAX_COUNT);
+    if (!arrives) complete_when_done(mbarrier);
+  }
+  if (arrives && arrive(mbarrier, arrivals, (uint64_t)1 << warp->index))
+    return ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE,
+                      "the count of mbarrier.init must be the number of arrivals in a phase",
+                      "more than %u arrivals in a phase of the mbarrier at %s", mbarrier->expected,
+                      ts__shared_text(warp->block, address, where, sizeof where));
+  return TS__STEP_NEXT;
+}
+
+static bool is_remote(struct ts__warp *warp, const struct ts__code *code) {
+  const struct ts_function *function = warp->program->function;
+  const uint32_t *cluster = warp->program->launch->cluster;
+  int64_t rank = ts_insn_attr(function, &function->insns.data[code->insn], TS_ATTR_cta, -1);
+  if (rank < 0 || (uint64_t)cluster[0] * cluster[1] * cluster[2] <= 1) return false;
+  warp->block->status = ts_fail(warp->block->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
+                                ts_insn_place(function, code->insn),
+                                "clusters of several blocks are not executed yet");
+  return true;
+}
+
+static enum ts__step update(struct ts__warp *warp, const struct ts__code *code, bool expects,
+                            bool arrives) {
+  if (is_remote(warp, code)) return TS__STEP_FAULT;
+  uint64_t addresses[TS__LANES], bytes[TS__LANES] = {0};
+  ts__operand_lanes64(warp, &code->operands[0], addresses);
+  if (expects) ts__operand_lanes64(warp, &code->operands[1], bytes);
+  uint32_t remaining = warp->active;
+  while (remaining) {
+    uint32_t group = take_group(addresses, &remaining);
+    if (!expects) {
+      enum ts__step step =
+          expect_and_arrive(warp, code, group, addresses[ts__first_lane(group)], 0, false, arrives);
+      if (step != TS__STEP_NEXT) return step;
+      continue;
+    }
+    /* Lane by lane: each lane's arrival follows its own expect_tx. */
+    for (; group; group &= group - 1) {
+      uint32_t lane = ts__first_lane(group);
+      enum ts__step step = expect_and_arrive(warp, code, group & (0 - group), addresses[lane],
+                                             bytes[lane], true, arrives);
+      if (step != TS__STEP_NEXT) return step;
+    }
+  }
+  return TS__STEP_NEXT;
+}
+
+enum ts__step ts__exec_mbarrier_expect_tx(struct ts__warp *warp, const struct ts__code *code) {
+  return update(warp, code, true, false);
+}
+
+enum ts__step ts__exec_mbarrier_arrive(struct ts__warp *warp, const struct ts__code *code) {
+  return update(warp, code, false, true);
+}
+
+enum ts__step ts__exec_mbarrier_arrive_expect_tx(struct ts__warp *warp,
+                                                 const struct ts__code *code) {
+  return update(warp, code, true, true);
+}
+
+/* Passes when the phase with the parity is over; then the warp sees what the phase's arrivals and
+ * loads made visible. */
+static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                              uint64_t address, uint32_t parity) {
+  struct ts__block *block = warp->block;
+  struct ts__mbarrier *mbarrier = ts__mbarrier_require(warp, code, lane, address);
+  if (!mbarrier) return ts__after_checks(warp);
+  if ((mbarrier->phase & 1) == parity) {
+    warp->wait =
+        (struct ts__wait){.kind = TS__WAIT_MBARRIER, .object = (uint32_t)address, .parity = parity};
+    return TS__STEP_BLOCKED;
+  }
+  uint64_t bit = (uint64_t)1 << warp->index;
+  ts_pending_observe_sync(&block->shared, (uint32_t)address, mbarrier->phase, bit);
+  ts_pending_flow(&block->shared, mbarrier->completed_warps, bit);
+  return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, mbarrier->phase ? mbarrier->phase - 1 : 0,
+                   0, 0);
+}
+
+enum ts__step ts__exec_mbarrier_wait(struct ts__warp *warp, const struct ts__code *code) {
+  const struct ts__operand *address = &code->operands[0], *parity = &code->operands[1];
+  uint32_t first = ts__first_lane(warp->active);
+  uint32_t lanes = address->is_uniform && parity->is_uniform ? 1u << first : warp->active;
+  uint64_t last_address = UINT64_MAX, last_parity = 0;
+  for (; lanes; lanes &= lanes - 1) {
+    uint32_t lane = ts__first_lane(lanes);
+    uint64_t lane_address = ts__operand_lane(warp, address, lane);
+    uint64_t lane_parity = ts__operand_lane(warp, parity, lane) & 1;
+    if (lane_address == last_address && lane_parity == last_parity) continue;
+    enum ts__step step = wait_for(warp, code, lane, lane_address, (uint32_t)lane_parity);
+    if (step != TS__STEP_NEXT) return step;
+    last_address = lane_address;
+    last_parity = lane_parity;
+  }
+  return TS__STEP_NEXT;
+}
