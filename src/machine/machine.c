@@ -184,8 +184,8 @@ static enum ts_status read_file(struct ts_ctx *ctx, const char *path, struct ts_
   struct ts_file file;
   TS_TRY(ts_file_read(ctx, path, FILE_LIMIT_BYTES, &file));
   struct ts_machine read = {.name = ""};
-  struct reader reader = {.ctx = ctx, .path = path, .at = file.data,
-                          .end = file.data + file.size_bytes};
+  struct reader reader = {
+      .ctx = ctx, .path = path, .at = file.data, .end = file.data + file.size_bytes};
   enum ts_status status = read_all(&reader, &read);
   ts_file_free(&file);
   if (status == TS_OK) *machine = read;
