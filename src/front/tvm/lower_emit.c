@@ -166,7 +166,7 @@ struct ts_operand ts__emit_raw(struct ts__lower *lower, enum ts_op op, struct ts
 struct ts__value ts__emit(struct ts__lower *lower, enum ts_op op, struct ts_type type,
                           enum ts_dtype dtype2, const struct ts__value *operands, uint32_t count,
                           const struct ts__attrs *attrs) {
-  struct ts_operand raw[TS_MAX_OPERANDS];
+  struct ts_operand raw[TS_MAX_VECTOR_LANES]; /* the builder cuts long concatenations */
   struct ts__value result = {.type = type};
   for (uint32_t i = 0; i < count; i++) {
     raw[i] = operands[i].operand;
@@ -252,21 +252,14 @@ struct ts__value ts__emit_extract(struct ts__lower *lower, struct ts__value valu
   return ts__emit(lower, TS_OP_extract, type, (enum ts_dtype)type.dtype, operands, 2, &attrs);
 }
 
-/* Longer lists than an instruction takes are joined in steps. */
 struct ts__value ts__emit_concat(struct ts__lower *lower, const struct ts__value *parts,
                                  uint32_t count) {
-  struct ts__value chunk[TS_MAX_OPERANDS];
-  uint32_t held = 0, lanes = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    chunk[held++] = parts[i];
+  uint32_t lanes = 0;
+  for (uint32_t i = 0; i < count; i++)
     lanes += parts[i].type.lanes;
-    if (held < TS_MAX_OPERANDS && i + 1 < count) continue;
-    if (held == 1) break;
-    struct ts_type type = {parts[0].type.dtype, (uint8_t)lanes};
-    chunk[0] = ts__emit(lower, TS_OP_concat, type, (enum ts_dtype)type.dtype, chunk, held, NULL);
-    held = 1;
-  }
-  return chunk[0];
+  if (count == 1) return parts[0];
+  struct ts_type type = {parts[0].type.dtype, (uint8_t)lanes};
+  return ts__emit(lower, TS_OP_concat, type, (enum ts_dtype)type.dtype, parts, count, NULL);
 }
 
 struct ts__value ts__emit_sreg(struct ts__lower *lower, enum ts_sreg which) {
