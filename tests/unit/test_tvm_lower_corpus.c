@@ -39,7 +39,7 @@ static double seconds(void) {
 }
 
 static bool read_module(struct ts_ctx *ctx, const char *folder, struct ts_file *file) {
-  char path[PATH_BYTES];
+  char path[3 * PATH_BYTES];
   for (int is_packed = 0; is_packed < 2; is_packed++) {
     snprintf(path, sizeof path, "%s/device.json%s", folder, is_packed ? ".xz" : "");
     if (!ts_file_exists(path)) continue;
