@@ -168,8 +168,8 @@ TS_API enum ts_result ts_sim_set_text(struct ts_sim *sim, const char *name, cons
 
 /* All zero is the default. */
 struct ts_run_settings {
-  const char *schedule; /* "eager" (NULL), "lazy" or "random:SEED" */
-  uint32_t worker_count; /* host threads; 0: one. The bits do not depend on it */
+  const char *schedule;    /* "eager" (NULL), "lazy" or "random:SEED" */
+  uint32_t worker_count;   /* host threads; 0: one. The bits do not depend on it */
   const char *events_path; /* event file to write, or NULL; forces one worker */
   int stop_at_first_hazard;
   /* Called now and then by the calling thread. */
@@ -183,8 +183,7 @@ struct ts_run_settings {
 TS_API enum ts_result ts_sim_run(struct ts_sim *sim, const struct ts_run_settings *settings);
 
 /* A tensor as the last run left it; valid until the next run or ts_sim_open. */
-TS_API enum ts_result ts_sim_tensor(struct ts_sim *sim, const char *name,
-                                    struct ts_tensor *tensor);
+TS_API enum ts_result ts_sim_tensor(struct ts_sim *sim, const char *name, struct ts_tensor *tensor);
 /* SHA-256 of the tensor's elements, compact, little-endian, as 64 hex digits and NUL. */
 TS_API enum ts_result ts_sim_sha256(struct ts_sim *sim, const char *name,
                                     char text[TS_SHA256_TEXT_BYTES]);
@@ -195,11 +194,11 @@ TS_API enum ts_result ts_sim_write_outputs(struct ts_sim *sim, const char *folde
 /* What the last run executed. */
 struct ts_statistics {
   uint64_t launches, blocks, warps;
-  uint64_t warp_insns;     /* instructions, each counted once per warp */
-  uint64_t lane_ops;       /* lanes x components of data instructions */
-  uint64_t matrix_macs;    /* multiply-adds of matrix instructions */
+  uint64_t warp_insns;  /* instructions, each counted once per warp */
+  uint64_t lane_ops;    /* lanes x components of data instructions */
+  uint64_t matrix_macs; /* multiply-adds of matrix instructions */
   uint64_t tma_boxes, tma_bytes;
-  uint64_t tensor_bytes;   /* of all tensor arguments */
+  uint64_t tensor_bytes; /* of all tensor arguments */
 };
 TS_API void ts_sim_statistics(const struct ts_sim *sim, struct ts_statistics *statistics);
 /* How often warps executed an op (index as in ts_op_row_get). */
@@ -207,10 +206,10 @@ TS_API uint64_t ts_sim_op_executed(const struct ts_sim *sim, uint32_t op);
 
 /* How well the results of an executed kind of instruction are known to agree with the hardware. */
 struct ts_fidelity_info {
-  const char *what;   /* "wgmma f16 -> f32" */
-  const char *level;  /* "exact", "modelled" or "unknown" */
-  const char *source; /* what that rests on */
-  uint64_t executed;  /* warp instructions in the last run */
+  const char *what;    /* "wgmma k16 f16 x f16 -> f32" */
+  const char *level;   /* "exact", "modelled" or "unknown" */
+  const char *source;  /* what that rests on */
+  uint32_t insn_count; /* instructions in the kernels' code that fall under it */
 };
 /* Rows for the last run; they are valid until the next one. */
 TS_API uint32_t ts_sim_fidelity_count(struct ts_sim *sim);
@@ -220,13 +219,13 @@ TS_API enum ts_result ts_sim_fidelity(struct ts_sim *sim, uint32_t index,
 /* --- diagnostics: errors, hazards of the kernel, remarks; docs/diagnostics.md lists the codes */
 
 struct ts_diagnostic {
-  const char *code;     /* "TS-RACE-001" */
-  const char *title;    /* of the code: "read of data still in flight" */
-  const char *severity; /* "error", "hazard" or "remark" */
-  const char *message;  /* a sentence about this one */
-  const char *hint;     /* what would help, or NULL */
-  const char *file;     /* or NULL */
-  uint32_t line, column; /* 0 when unknown */
+  const char *code;       /* "TS-RACE-001" */
+  const char *title;      /* of the code: "read of data still in flight" */
+  const char *severity;   /* "error", "hazard" or "remark" */
+  const char *message;    /* a sentence about this one */
+  const char *hint;       /* what would help, or NULL */
+  const char *file;       /* or NULL */
+  uint32_t line, column;  /* 0 when unknown */
   const char *other_file; /* the second access of a hazard, or NULL */
   uint32_t other_line, other_column;
   const char *function;      /* kernel, or NULL */

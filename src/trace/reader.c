@@ -288,6 +288,9 @@ static enum ts_status read_header(struct ts_ctx *ctx, struct ts_trace_reader *re
   if (ts__get_u32(head + 12) != TS__TRACE_HEADER_BYTES ||
       ts__get_u32(head + 16) != TS__TRACE_RECORD_BYTES)
     return fail(ctx, reader, "the header states sizes that format 1 does not have");
+  for (unsigned i = 20; i < TS__TRACE_HEADER_BYTES; i++) {
+    if (head[i]) return fail(ctx, reader, "a reserved byte of the header is not zero");
+  }
   return TS_OK;
 }
 

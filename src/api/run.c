@@ -1,0 +1,318 @@
+/* A run: arguments become device memory, the host function a plan, the plan is executed. */
+#include "api/api_priv.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_WORKERS = 256, OUTPUT_FILL = 0xA5 };
+
+void ts__run_clear(struct ts_sim *sim) {
+  ts_device_memory_free(&sim->memory);
+  ts_device_memory_init(&sim->memory, &sim->allocator);
+  ts_arena_free(&sim->run_arena);
+  ts_arena_init(&sim->run_arena, &sim->allocator);
+  ts_vec_free(&sim->fidelity.rows, &sim->allocator);
+  memset(&sim->plan, 0, sizeof sim->plan);
+  memset(&sim->stats, 0, sizeof sim->stats);
+  sim->has_run = false;
+  sim->has_fidelity = false;
+}
+
+/* --- arguments */
+
+/* The argument in force: the user's, else launch.json's, else a fill for outputs. */
+static const struct ts__argument *effective_argument(const struct ts__parameter *parameter,
+                                                     struct ts__argument *fallback) {
+  if (parameter->argument.kind != TS__ARGUMENT_NONE) return &parameter->argument;
+  if (parameter->default_argument.kind != TS__ARGUMENT_NONE) return &parameter->default_argument;
+  if (!parameter->tvm->is_tensor || ts__parameter_role(parameter) != TS_ROLE_OUT) return NULL;
+  *fallback = (struct ts__argument){.kind = TS__ARGUMENT_INIT,
+                                    .dtype = parameter->tvm->dtype,
+                                    .init = {.kind = TS__INIT_FILL, .a = OUTPUT_FILL}};
+  return fallback;
+}
+
+/* The extent that a run-time symbol has in the arguments that the user gave with a shape. */
+static bool find_symbol(const struct ts_sim *sim, const char *symbol, int64_t *extent) {
+  for (uint32_t i = 0; i < sim->parameter_count; i++) {
+    const struct ts__argument *argument = &sim->parameters[i].argument;
+    const struct ts_tvm_param *tvm = sim->parameters[i].tvm;
+    if (!argument->has_shape || argument->rank != tvm->rank) continue;
+    for (uint32_t d = 0; d < tvm->rank; d++) {
+      if (!tvm->symbol[d] || strcmp(tvm->symbol[d], symbol) != 0) continue;
+      *extent = argument->shape[d];
+      return true;
+    }
+  }
+  return false;
+}
+
+/* A shape that the user did not give: the symbols that other arguments fix, then launch.json's
+ * extents, then the static ones. */
+static enum ts_result complete_shape(struct ts_sim *sim, const struct ts__parameter *parameter,
+                                     struct ts__tensor *tensor) {
+  const struct ts_tvm_param *tvm = parameter->tvm;
+  const struct ts__argument *stated = &parameter->default_argument;
+  bool has_stated = stated->has_shape && stated->rank == tvm->rank;
+  tensor->rank = tvm->rank;
+  for (uint32_t d = 0; d < tvm->rank; d++) {
+    const char *symbol = tvm->shape[d] < 0 ? tvm->symbol[d] : NULL;
+    if (symbol && find_symbol(sim, symbol, &tensor->shape[d])) continue;
+    tensor->shape[d] = has_stated ? stated->shape[d] : tvm->shape[d];
+    if (tensor->shape[d] >= 0) continue;
+    return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_SHAPE,
+                        "tensor %s: dimension %u (%s) is known only at run time; give the "
+                        "tensor from memory or a file, or write init:MODE:SEED@AxBx..",
+                        tvm->name, d, symbol ? symbol : "?");
+  }
+  return TS_RESULT_OK;
+}
+
+/* TileLang's host functions want strides even of compact tensors, as torch's DLPack gives them. */
+static void compact_strides(struct ts__tensor *tensor) {
+  uint64_t stride = 1; /* wraps only where the shape is refused afterwards */
+  for (uint32_t d = tensor->rank; d-- > 0;) {
+    tensor->strides[d] = (int64_t)stride;
+    stride *= tensor->shape[d] > 1 ? (uint64_t)tensor->shape[d] : 1;
+  }
+}
+
+/* Fills parameter->tensor, without memory yet, and adds its bytes to the total. */
+static enum ts_result resolve_tensor(struct ts_sim *sim, struct ts__parameter *parameter,
+                                     const struct ts__argument *argument, uint64_t *total_bytes) {
+  struct ts__tensor *tensor = &parameter->tensor;
+  uint64_t span, limit_bytes = ts__memory_limit(sim);
+  *tensor = (struct ts__tensor){.dtype = argument->dtype, .has_strides = argument->has_strides};
+  if (argument->has_shape && argument == &parameter->argument) {
+    tensor->rank = argument->rank;
+    memcpy(tensor->shape, argument->shape, sizeof tensor->shape);
+    memcpy(tensor->strides, argument->strides, sizeof tensor->strides);
+  } else {
+    TS__TRY_RESULT(complete_shape(sim, parameter, tensor));
+  }
+  const int64_t *strides = tensor->has_strides ? tensor->strides : NULL;
+  if (!tensor->has_strides) compact_strides(tensor);
+  if (!ts__shape_count(tensor->rank, tensor->shape, &tensor->elem_count) ||
+      !ts__shape_span(tensor->rank, tensor->shape, strides, &span))
+    return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_SHAPE,
+                        "tensor %s: the shape is too large", parameter->tvm->name);
+  tensor->size_bytes = ts_dtype_packed_bytes(tensor->dtype, span);
+  *total_bytes += tensor->size_bytes;
+  if (tensor->size_bytes <= limit_bytes && *total_bytes <= limit_bytes) return TS_RESULT_OK;
+  return ts__sim_fail(sim, TS_LIMIT, TS_DIAG_LIMIT,
+                      "the tensors up to %s need %llu bytes; the memory limit is %llu",
+                      parameter->tvm->name, (unsigned long long)*total_bytes,
+                      (unsigned long long)limit_bytes);
+}
+
+static enum ts_result resolve_scalar(struct ts_sim *sim, const struct ts__parameter *parameter,
+                                     const struct ts__argument *argument, uint64_t *scalar) {
+  double value;
+  bool wants_float = ts_dtype_is_float(parameter->tvm->dtype);
+  *scalar = argument->scalar;
+  if (wants_float == argument->scalar_is_float) return TS_RESULT_OK;
+  if (wants_float) {
+    value = (double)(int64_t)argument->scalar;
+    memcpy(scalar, &value, sizeof value);
+    return TS_RESULT_OK;
+  }
+  memcpy(&value, &argument->scalar, sizeof value);
+  return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_SHAPE,
+                      "scalar %s is an integer (%s), not %g", parameter->tvm->name,
+                      ts_dtype_name(parameter->tvm->dtype), value);
+}
+
+static enum ts_result fail_missing(struct ts_sim *sim, const struct ts__parameter *parameter) {
+  const char *name = parameter->tvm->name;
+  if (!parameter->tvm->is_tensor)
+    return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING,
+                        "no argument for scalar %s: give a number", name);
+  return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING,
+                      "no argument for tensor %s, and the case has no launch.json that states "
+                      "one: give a .npy file or init:MODE:SEED",
+                      name);
+}
+
+static enum ts_result resolve_arguments(struct ts_sim *sim, struct ts_tvm_argument *arguments) {
+  uint64_t total_bytes = 0;
+  for (uint32_t i = 0; i < sim->parameter_count; i++) {
+    struct ts__parameter *parameter = &sim->parameters[i];
+    struct ts__argument fallback;
+    const struct ts__argument *argument = effective_argument(parameter, &fallback);
+    if (!argument) return fail_missing(sim, parameter);
+    if (parameter->tvm->is_tensor)
+      TS__TRY_RESULT(resolve_tensor(sim, parameter, argument, &total_bytes));
+    else
+      TS__TRY_RESULT(resolve_scalar(sim, parameter, argument, &arguments[i].scalar));
+  }
+  return TS_RESULT_OK;
+}
+
+static enum ts_status allocate_tensors(struct ts_sim *sim, struct ts_tvm_argument *arguments) {
+  for (uint32_t i = 0; i < sim->parameter_count; i++) {
+    struct ts__tensor *tensor = &sim->parameters[i].tensor;
+    const struct ts_tvm_param *tvm = sim->parameters[i].tvm;
+    if (!tvm->is_tensor) continue;
+    TS_TRY(ts_device_allocate(&sim->ctx, &sim->memory, tvm->name, (enum ts_dtype)tensor->dtype,
+                              tensor->size_bytes, &tensor->address));
+    arguments[i].tensor = (struct ts_tensor_argument){.name = tvm->name,
+                                                      .dtype = tensor->dtype,
+                                                      .rank = tensor->rank,
+                                                      .shape = tensor->shape,
+                                                      .strides = tensor->strides,
+                                                      .address = tensor->address};
+  }
+  return TS_OK;
+}
+
+static enum ts_result fill_tensors(struct ts_sim *sim) {
+  for (uint32_t i = 0; i < sim->parameter_count; i++) {
+    struct ts__parameter *parameter = &sim->parameters[i];
+    const struct ts__tensor *tensor = &parameter->tensor;
+    struct ts__argument fallback;
+    const struct ts__argument *argument = effective_argument(parameter, &fallback);
+    if (!parameter->tvm->is_tensor || tensor->size_bytes == 0) continue;
+    uint8_t *data = ts_device_pointer(&sim->memory, tensor->address, tensor->size_bytes);
+    enum ts_dtype dtype = (enum ts_dtype)tensor->dtype;
+    if (argument->kind == TS__ARGUMENT_MEMORY)
+      memcpy(data, argument->data, (size_t)tensor->size_bytes);
+    else if (!ts__init_fill(&argument->init, argument->seed, dtype, tensor->elem_count, data))
+      return ts__sim_fail(sim, TS_UNSUPPORTED, TS_DIAG_ARG_SHAPE,
+                          "tensor %s: this way of filling is not defined for %s",
+                          parameter->tvm->name, ts_dtype_name(dtype));
+  }
+  return TS_RESULT_OK;
+}
+
+/* --- events */
+
+static enum ts_status describe_function(struct ts_sim *sim, const struct ts_function *function,
+                                        struct ts_trace_function *out) {
+  uint32_t count = (uint32_t)function->insns.count;
+  struct ts_source_place *places =
+      ts_new_array(&sim->run_arena, struct ts_source_place, count ? count : 1);
+  uint16_t *ops = ts_new_array(&sim->run_arena, uint16_t, count ? count : 1);
+  if (!places || !ops) return ts_fail_memory(&sim->ctx);
+  for (uint32_t i = 0; i < count; i++) {
+    places[i] = ts_insn_place(function, i);
+    ops[i] = function->insns.data[i].op;
+  }
+  *out = (struct ts_trace_function){function->name, count, places, ops};
+  return TS_OK;
+}
+
+static uint32_t function_index(const struct ts_module *module, const char *name) {
+  for (uint32_t i = 0; i < module->functions.count; i++) {
+    if (strcmp(module->functions.data[i]->name, name) == 0) return i;
+  }
+  return 0; /* the interpreter refuses the launch */
+}
+
+static enum ts_status describe_program(struct ts_sim *sim, struct ts_trace_program *program) {
+  const struct ts_module *module = ts_tvm_module(sim->tvm);
+  uint32_t function_count = (uint32_t)module->functions.count;
+  uint32_t launch_count = sim->plan.launch_count;
+  struct ts_trace_function *functions =
+      ts_new_array(&sim->run_arena, struct ts_trace_function, function_count ? function_count : 1);
+  struct ts_trace_launch *launches =
+      ts_new_array(&sim->run_arena, struct ts_trace_launch, launch_count ? launch_count : 1);
+  if (!functions || !launches) return ts_fail_memory(&sim->ctx);
+  for (uint32_t i = 0; i < function_count; i++)
+    TS_TRY(describe_function(sim, module->functions.data[i], &functions[i]));
+  for (uint32_t i = 0; i < launch_count; i++) {
+    const struct ts_launch *launch = &sim->plan.launches[i];
+    launches[i].function = function_index(module, launch->function);
+    memcpy(launches[i].grid, launch->grid, sizeof launch->grid);
+    memcpy(launches[i].block, launch->block, sizeof launch->block);
+    memcpy(launches[i].cluster, launch->cluster, sizeof launch->cluster);
+    launches[i].dynamic_shared_bytes = launch->dynamic_shared_bytes;
+  }
+  *program = (struct ts_trace_program){functions, function_count, launches, launch_count};
+  return TS_OK;
+}
+
+/* --- running */
+
+static enum ts_result parse_schedule(struct ts_sim *sim, const char *text,
+                                     struct ts_run_options *options) {
+  static const char prefix[] = "random:";
+  char *end;
+  options->schedule = TS_SCHEDULE_EAGER;
+  if (!text || strcmp(text, "eager") == 0) return TS_RESULT_OK;
+  options->schedule = TS_SCHEDULE_LAZY;
+  if (strcmp(text, "lazy") == 0) return TS_RESULT_OK;
+  options->schedule = TS_SCHEDULE_RANDOM;
+  const char *seed = text + sizeof prefix - 1;
+  if (strncmp(text, prefix, sizeof prefix - 1) == 0 && *seed >= '0' && *seed <= '9') {
+    errno = 0;
+    options->seed = strtoull(seed, &end, 0);
+    if (!*end && !errno) return TS_RESULT_OK;
+  }
+  return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING,
+                      "schedule '%.64s' is not known; expected eager, lazy or random:SEED", text);
+}
+
+/* Statuses after which memory and events are worth keeping. */
+static bool is_run_complete(enum ts_status status) {
+  return status == TS_OK || status == TS_HAZARD || status == TS_DEADLOCK || status == TS_TRAP;
+}
+
+static enum ts_status interpret(struct ts_sim *sim, const struct ts_run_options *options) {
+  return ts_interp_run(&sim->ctx, ts_tvm_module(sim->tvm), &sim->plan, &sim->memory, options,
+                       &sim->stats);
+}
+
+static enum ts_status interpret_with_events(struct ts_sim *sim, struct ts_run_options *options,
+                                            const char *path) {
+  struct ts_trace_program program;
+  struct ts_trace_writer *writer;
+  TS_TRY(describe_program(sim, &program));
+  TS_TRY(ts_trace_writer_open(&sim->ctx, path, &program, &writer));
+  options->sink = ts_trace_writer_sink(writer);
+  options->worker_count = 1;
+  enum ts_status status = interpret(sim, options);
+  enum ts_status closed = ts_trace_writer_close(&sim->ctx, writer, is_run_complete(status));
+  return closed != TS_OK ? closed : status;
+}
+
+static enum ts_result prepare(struct ts_sim *sim) {
+  uint32_t count = sim->parameter_count;
+  struct ts_tvm_argument *arguments =
+      ts_new_array(&sim->run_arena, struct ts_tvm_argument, count ? count : 1);
+  if (!arguments) return ts__result(ts_fail_memory(&sim->ctx));
+  TS__TRY_RESULT(resolve_arguments(sim, arguments));
+  TS__TRY_RESULT(ts__result(allocate_tensors(sim, arguments)));
+  TS__TRY_RESULT(
+      ts__result(ts_tvm_plan(&sim->ctx, sim->tvm, arguments, count, &sim->run_arena, &sim->plan)));
+  return fill_tensors(sim);
+}
+
+static enum ts_result execute(struct ts_sim *sim, const struct ts_run_settings *settings,
+                              struct ts_run_options *options) {
+  TS__TRY_RESULT(prepare(sim));
+  enum ts_status status = settings->events_path
+                              ? interpret_with_events(sim, options, settings->events_path)
+                              : interpret(sim, options);
+  sim->has_run = is_run_complete(status);
+  ts_diag_list_sort(&sim->diags);
+  return ts__result(status);
+}
+
+enum ts_result ts_sim_run(struct ts_sim *sim, const struct ts_run_settings *settings) {
+  static const struct ts_run_settings defaults;
+  if (!settings) settings = &defaults;
+  uint32_t workers = settings->worker_count ? settings->worker_count : 1;
+  struct ts_run_options options = {.machine = &sim->machine,
+                                   .worker_count = workers < MAX_WORKERS ? workers : MAX_WORKERS,
+                                   .sink = &ts_sink_null,
+                                   .stop_at_first_hazard = settings->stop_at_first_hazard != 0,
+                                   .progress = settings->progress,
+                                   .progress_user = settings->progress_user};
+  if (!sim->tvm) return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING, "no case is open");
+  TS__TRY_RESULT(parse_schedule(sim, settings->schedule, &options));
+  ts__run_clear(sim);
+  enum ts_result result = execute(sim, settings, &options);
+  if (!sim->has_run) ts__run_clear(sim);
+  return result;
+}

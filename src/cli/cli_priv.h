@@ -1,0 +1,81 @@
+/* The command line: a thin layer over the public API. stdout carries results, stderr the rest.
+ *
+ * Files: main.c (commands, help), options.c (parsing), run.c, events.c, list.c (import, ops,
+ * machines), report.c (diagnostics, JSON). */
+#ifndef CLI_CLI_PRIV_H
+#define CLI_CLI_PRIV_H
+
+#include "tilesim/event.h"
+#include "tilesim/tilesim.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { CLI_EXIT_USAGE = 2, CLI_MAX_ARGUMENTS = 64 };
+
+struct cli_option {
+  const char *name;  /* "--machine" */
+  const char *alias; /* "-j", or NULL */
+  const char *value; /* what it takes, for the help text; NULL: it is a flag */
+  const char *help;
+};
+
+struct cli_command {
+  const char *name, *synopsis, *summary, *example;
+  const char *operand;              /* what the one operand is called, or NULL when there is none */
+  const struct cli_option *options; /* ends with name == NULL */
+  int (*run)(const struct cli_command *command, int argc, char **argv); /* after the name */
+};
+
+extern const struct cli_command cli_command_run, cli_command_events, cli_command_import,
+    cli_command_ops, cli_command_machines;
+/* Ends with NULL. */
+extern const struct cli_command *const cli_commands[];
+
+/* --- options: iterates over arguments in order */
+
+struct cli_parser {
+  const struct cli_command *command;
+  int argc, next;
+  char **argv;
+  bool only_operands; /* "--" was seen */
+};
+
+enum cli_token {
+  CLI_TOKEN_END,
+  CLI_TOKEN_OPTION,
+  CLI_TOKEN_OPERAND,
+  CLI_TOKEN_HELP,
+  CLI_TOKEN_BAD
+};
+
+/* The next token. For an option *name is its row's name and *value its value or NULL; for an operand
+ * *value is the text. CLI_TOKEN_BAD: stderr has been told. */
+enum cli_token cli_next(struct cli_parser *parser, const char **name, const char **value);
+/* A decimal number within bounds; tells stderr otherwise. */
+bool cli_number(const struct cli_command *command, const char *option, const char *text,
+                unsigned long long low, unsigned long long high, unsigned long long *number);
+/* "text" or "json". */
+bool cli_format(const struct cli_command *command, const char *text, bool *is_json);
+/* Tells stderr what is wrong and answers the exit status. */
+int cli_usage_error(const struct cli_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void cli_print_help(const struct cli_command *command);
+/* The candidate nearest to text, or NULL when none is near. */
+const char *cli_nearest(const char *text, const char *const *candidates, size_t count);
+
+/* --- reports */
+
+/* A simulation, or NULL after telling stderr. */
+struct ts_sim *cli_create(void);
+/* Writes all diagnostics to stderr as text. */
+void cli_print_diagnostics(const struct ts_sim *sim);
+/* As the value of a JSON field: an array. */
+void cli_json_diagnostics(FILE *stream, const struct ts_sim *sim);
+void cli_json_text(FILE *stream, const char *text); /* NULL gives null */
+/* Frees the simulation and answers the exit status; output that could not be written is an error. */
+int cli_finish(struct ts_sim *sim, enum ts_result result);
+/* Folder of the machine files: $TILESIM_MACHINES, else next to the program, else "machines". */
+const char *cli_machine_folder(char *buffer, size_t capacity_bytes);
+
+#endif

@@ -1,0 +1,241 @@
+/* tilesim import, ops and machines: what there is. */
+#include "cli/cli_priv.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cli_option import_options[] = {
+    {"--print-ir", NULL, NULL, "print the IR in text form instead of the parameters"},
+    {"--fast-math", NULL, "on|off", "whether nvcc was told --use_fast_math (launch.json)"},
+    {"--format", NULL, "text|json", "form of the list of parameters (text)"},
+    {NULL, NULL, NULL, NULL},
+};
+static const struct cli_option list_options[] = {
+    {"--format", NULL, "text|json", "form of the list (text)"},
+    {NULL, NULL, NULL, NULL},
+};
+
+struct list_request {
+  const struct cli_command *command;
+  const char *operand;
+  bool is_json, wants_ir;
+  enum ts_fast_math fast_math;
+};
+
+static bool take_option(struct list_request *request, const char *name, const char *value) {
+  if (strcmp(name, "--format") == 0) return cli_format(request->command, value, &request->is_json);
+  if (strcmp(name, "--print-ir") == 0) request->wants_ir = true;
+  if (strcmp(name, "--fast-math") != 0) return true;
+  request->fast_math = strcmp(value, "on") == 0 ? TS_FAST_MATH_ON : TS_FAST_MATH_OFF;
+  if (strcmp(value, "on") == 0 || strcmp(value, "off") == 0) return true;
+  cli_usage_error(request->command, "--fast-math: expected on or off, found '%s'", value);
+  return false;
+}
+
+/* Answers -1 when the command may go on, else the exit status. */
+static int parse(struct list_request *request, int argc, char **argv) {
+  struct cli_parser parser = {.command = request->command, .argc = argc, .argv = argv};
+  const char *name, *value;
+  for (;;) {
+    switch (cli_next(&parser, &name, &value)) {
+    case CLI_TOKEN_BAD: return CLI_EXIT_USAGE;
+    case CLI_TOKEN_HELP: cli_print_help(request->command); return cli_finish(NULL, TS_RESULT_OK);
+    case CLI_TOKEN_OPTION:
+      if (!take_option(request, name, value)) return CLI_EXIT_USAGE;
+      break;
+    case CLI_TOKEN_OPERAND:
+      if (!request->command->operand || request->operand)
+        return cli_usage_error(request->command, "unexpected '%s'", value);
+      request->operand = value;
+      break;
+    case CLI_TOKEN_END:
+      if (request->command->operand && !request->operand)
+        return cli_usage_error(request->command, "%s is missing", request->command->operand);
+      return -1;
+    }
+  }
+}
+
+/* --- import */
+
+static void print_dimension(const struct ts_parameter *parameter, uint32_t index) {
+  if (parameter->shape[index] >= 0)
+    printf("%lld", (long long)parameter->shape[index]);
+  else
+    printf("%s", parameter->symbols[index] ? parameter->symbols[index] : "?");
+}
+
+static const char *role_text(enum ts_role role) {
+  return role == TS_ROLE_IN ? "in" : role == TS_ROLE_OUT ? "out" : "inout";
+}
+
+static void print_parameter(const struct ts_parameter *parameter) {
+  printf("%-6s %-5s %s", role_text(parameter->role), parameter->dtype, parameter->name);
+  if (parameter->is_tensor) printf(" [");
+  for (uint32_t i = 0; parameter->is_tensor && i < parameter->rank; i++) {
+    if (i) printf(", ");
+    print_dimension(parameter, i);
+  }
+  printf("%s\n", parameter->is_tensor ? "]" : "");
+}
+
+static void json_parameter(const struct ts_parameter *parameter) {
+  printf("{\"name\": ");
+  cli_json_text(stdout, parameter->name);
+  printf(", \"role\": \"%s\", \"dtype\": \"%s\"", role_text(parameter->role), parameter->dtype);
+  if (parameter->is_tensor) printf(", \"shape\": [");
+  for (uint32_t i = 0; parameter->is_tensor && i < parameter->rank; i++) {
+    if (i) printf(", ");
+    if (parameter->shape[i] >= 0)
+      printf("%lld", (long long)parameter->shape[i]);
+    else
+      cli_json_text(stdout, parameter->symbols[i]);
+  }
+  printf("%s}", parameter->is_tensor ? "]" : "");
+}
+
+static void print_parameters(const struct ts_sim *sim, bool is_json) {
+  struct ts_parameter parameter;
+  if (is_json) printf("[");
+  for (uint32_t i = 0; ts_sim_parameter(sim, i, &parameter) == TS_RESULT_OK; i++) {
+    if (is_json) printf("%s\n  ", i ? "," : "");
+    if (is_json)
+      json_parameter(&parameter);
+    else
+      print_parameter(&parameter);
+  }
+  if (is_json) printf("\n]\n");
+}
+
+static int run_import(const struct cli_command *command, int argc, char **argv) {
+  struct list_request request = {.command = command};
+  const char *text;
+  size_t size_bytes;
+  int status = parse(&request, argc, argv);
+  if (status >= 0) return status;
+  struct ts_sim *sim = cli_create();
+  if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
+  enum ts_result result = ts_sim_open(sim, request.operand, request.fast_math);
+  if (result == TS_RESULT_OK && request.wants_ir) {
+    result = ts_sim_ir(sim, &text, &size_bytes);
+    if (result == TS_RESULT_OK) fwrite(text, 1, size_bytes, stdout);
+  } else if (result == TS_RESULT_OK) {
+    print_parameters(sim, request.is_json);
+  }
+  cli_print_diagnostics(sim);
+  return cli_finish(sim, result);
+}
+
+const struct cli_command cli_command_import = {
+    .name = "import",
+    .synopsis = "import CASE [options]",
+    .summary = "read a case folder and print its parameters or its IR",
+    .example = "tilesim import traces/gemm_seed --print-ir",
+    .operand = "CASE",
+    .options = import_options,
+    .run = run_import,
+};
+
+/* --- ops */
+
+static int run_ops(const struct cli_command *command, int argc, char **argv) {
+  struct list_request request = {.command = command};
+  struct ts_op_row row;
+  int status = parse(&request, argc, argv);
+  if (status >= 0) return status;
+  if (request.is_json) printf("[");
+  for (uint32_t i = 0; ts_op_row_get(i, &row); i++) {
+    if (!request.is_json) {
+      printf("%-26s %-7s %-7s %s\n", row.mnemonic, row.unit, row.operands, row.synopsis);
+      continue;
+    }
+    printf("%s\n  {\"op\": \"%s\", \"unit\": \"%s\", \"operands\": \"%s\", \"synopsis\": ",
+           i ? "," : "", row.mnemonic, row.unit, row.operands);
+    cli_json_text(stdout, row.synopsis);
+    printf("}");
+  }
+  if (request.is_json) printf("\n]\n");
+  return cli_finish(NULL, TS_RESULT_OK);
+}
+
+const struct cli_command cli_command_ops = {
+    .name = "ops",
+    .synopsis = "ops [options]",
+    .summary = "list the ops of the IR",
+    .example = "tilesim ops",
+    .options = list_options,
+    .run = run_ops,
+};
+
+/* --- machines */
+
+static void print_machine(const struct ts_machine_info *info, bool is_json, bool is_first) {
+  if (!is_json) {
+    printf("%-16s %-10s %4u SMs %6llu KB shared per block %4llu GiB\n", info->name, info->profile,
+           info->sm_count, (unsigned long long)info->max_shared_bytes_per_block / 1024,
+           (unsigned long long)(info->global_bytes >> 30));
+    return;
+  }
+  printf("%s\n  {\"name\": ", is_first ? "" : ",");
+  cli_json_text(stdout, info->name);
+  printf(", \"profile\": ");
+  cli_json_text(stdout, info->profile);
+  printf(", \"sms\": %u, \"shared_bytes_per_block\": %llu, \"global_bytes\": %llu}", info->sm_count,
+         (unsigned long long)info->max_shared_bytes_per_block,
+         (unsigned long long)info->global_bytes);
+}
+
+static int is_machine_file(const struct dirent *entry) {
+  const char *dot = strrchr(entry->d_name, '.');
+  return dot && dot != entry->d_name && strcmp(dot, ".mach") == 0;
+}
+
+/* The machine compiled in, then the files of the folder by name. */
+static enum ts_result list_machines(struct ts_sim *sim, bool is_json) {
+  char buffer[4096];
+  struct dirent **entries = NULL;
+  struct ts_machine_info info;
+  enum ts_result worst = TS_RESULT_OK;
+  const char *folder = cli_machine_folder(buffer, sizeof buffer);
+  ts_sim_machine(sim, &info);
+  char built_in[64];
+  snprintf(built_in, sizeof built_in, "%s", info.name);
+  print_machine(&info, is_json, true);
+  int count = scandir(folder, &entries, is_machine_file, alphasort);
+  for (int i = 0; i < count; i++) {
+    char path[8192];
+    snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+    free(entries[i]);
+    enum ts_result result = ts_sim_set_machine(sim, folder, path);
+    ts_sim_machine(sim, &info);
+    if (result != TS_RESULT_OK)
+      worst = result;
+    else if (strcmp(info.name, built_in) != 0)
+      print_machine(&info, is_json, false);
+  }
+  free(entries);
+  return worst;
+}
+
+static int run_machines(const struct cli_command *command, int argc, char **argv) {
+  struct list_request request = {.command = command};
+  int status = parse(&request, argc, argv);
+  if (status >= 0) return status;
+  struct ts_sim *sim = cli_create();
+  if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
+  if (request.is_json) printf("[");
+  enum ts_result result = list_machines(sim, request.is_json);
+  if (request.is_json) printf("\n]\n");
+  cli_print_diagnostics(sim);
+  return cli_finish(sim, result);
+}
+
+const struct cli_command cli_command_machines = {
+    .name = "machines",
+    .synopsis = "machines [options]",
+    .summary = "list the machines ($TILESIM_MACHINES, or the folder beside the program)",
+    .example = "tilesim machines",
+    .options = list_options,
+    .run = run_machines,
+};
