@@ -113,41 +113,42 @@ static bool parse_all_reduce(const struct name *name, struct all_reduce *reduce)
 static struct ts__value combine(struct ts__lower *lower, const struct all_reduce *reduce,
                                 struct ts__value own, struct ts__value other) {
   bool is_half = own.type.dtype == TS_DTYPE_f16 || own.type.dtype == TS_DTYPE_bf16;
-  if (!reduce->nan || !is_half) return ts__emit_2(lower, reduce->op, own, other);
+  if (!reduce->nan || !is_half) return ts__lower_emit_2(lower, reduce->op, own, other);
   struct ts__attrs attrs = {.count = 0};
   struct ts__value operands[2] = {own, other};
   ts__attr_add(&attrs, TS_ATTR_nan, 1);
-  return ts__emit(lower, reduce->op, own.type, (enum ts_dtype)own.type.dtype, operands, 2, &attrs);
+  return ts__lower_emit(lower, reduce->op, own.type, (enum ts_dtype)own.type.dtype, operands, 2,
+                        &attrs);
 }
 
 static void reduce_barrier(struct ts__lower *lower, const struct all_reduce *reduce,
                            int64_t phase) {
-  ts__emit_bar_sync(lower, reduce->is_named ? phase : 0,
-                    reduce->is_named ? reduce->barrier_threads : 0);
+  ts__lower_emit_bar_sync(lower, reduce->is_named ? phase : 0,
+                          reduce->is_named ? reduce->barrier_threads : 0);
 }
 
 /* Through shared memory: everyone writes its own and reads the partner's. */
 static void exchange_shared(struct ts__lower *lower, const struct all_reduce *reduce,
                             const struct ts__pointer *workspace, struct ts__value *values,
                             uint32_t offset) {
-  struct ts__value thread = ts__emit_sreg(lower, TS_SREG_tid_x);
+  struct ts__value thread = ts__lower_emit_sreg(lower, TS_SREG_tid_x);
   struct ts__value first = ts__value_imm(lower, thread.type, reduce->thread_offset);
-  struct ts__value own = ts__emit_2(lower, TS_OP_sub, thread, first);
+  struct ts__value own = ts__lower_emit_2(lower, TS_OP_sub, thread, first);
   struct ts__value partner =
-      ts__emit_2(lower, TS_OP_xor, own, ts__value_imm(lower, own.type, offset));
+      ts__lower_emit_2(lower, TS_OP_xor, own, ts__value_imm(lower, own.type, offset));
   struct ts__pointer at = *workspace;
   int64_t stride = (int64_t)reduce->workspace_stride * workspace->scale;
   reduce_barrier(lower, reduce, 1);
   for (uint32_t i = 0; i < reduce->batch; i++) {
     at.index = own;
     at.offset = workspace->offset + (int64_t)i * stride;
-    ts__emit_store(lower, &at, values[i]);
+    ts__lower_emit_store(lower, &at, values[i]);
   }
   reduce_barrier(lower, reduce, 2);
   for (uint32_t i = 0; i < reduce->batch; i++) {
     at.index = partner;
     at.offset = workspace->offset + (int64_t)i * stride;
-    struct ts__value other = ts__emit_load(lower, &at, values[i].type.lanes);
+    struct ts__value other = ts__lower_emit_load(lower, &at, values[i].type.lanes);
     values[i] = combine(lower, reduce, values[i], other);
   }
 }
@@ -167,7 +168,8 @@ static void all_reduce(struct ts__lower *lower, const struct all_reduce *reduce,
       continue;
     }
     for (uint32_t i = 0; i < reduce->batch; i++) {
-      struct ts__value other = ts__emit_shfl_constant(lower, TS_IR_MODE_bfly, values[i], offset);
+      struct ts__value other =
+          ts__lower_emit_shfl_constant(lower, TS_IR_MODE_bfly, values[i], offset);
       values[i] = combine(lower, reduce, values[i], other);
     }
   }
@@ -204,12 +206,12 @@ static void lower_run_batch(struct ts__lower *lower, const struct tir_expr *call
   struct ts__pointer at = x;
   for (uint32_t i = 0; i < reduce->batch; i++) {
     at.offset = x.offset + (int64_t)i * x.scale;
-    values[i] = ts__emit_load(lower, &at, (uint32_t)x.scale);
+    values[i] = ts__lower_emit_load(lower, &at, (uint32_t)x.scale);
   }
   all_reduce(lower, reduce, workspace, values);
   for (uint32_t i = 0; i < reduce->batch; i++) {
     at.offset = x.offset + (int64_t)i * x.scale;
-    ts__emit_store(lower, &at, values[i]);
+    ts__lower_emit_store(lower, &at, values[i]);
   }
 }
 
@@ -257,8 +259,8 @@ static struct ts__value s32(struct ts__lower *lower, int64_t value) {
 
 static struct ts__pointer element(struct ts__lower *lower, struct ts__pointer base,
                                   struct ts__value first, struct ts__value index, uint32_t stride) {
-  struct ts__value at = ts__emit_2(lower, TS_OP_mul, index, s32(lower, stride));
-  base.index = ts__emit_2(lower, TS_OP_add, first, at);
+  struct ts__value at = ts__lower_emit_2(lower, TS_OP_mul, index, s32(lower, stride));
+  base.index = ts__lower_emit_2(lower, TS_OP_add, first, at);
   return base;
 }
 
@@ -267,11 +269,11 @@ static struct ts__value read_element(struct ts__lower *lower, const struct scan 
                                      struct ts__value index, bool is_whole) {
   struct ts__pointer src = element(lower, scan->src, scan->first_src, index, scan->src_stride);
   struct ts_type type = ts__scalar_type(src.elem);
-  if (is_whole) return ts__emit_load(lower, &src, 1);
-  struct ts__value value = ts__emit_variable(lower, identity(lower, scan, type), NULL);
-  struct ts__value inside = ts__emit_2(lower, TS_OP_lt, index, s32(lower, scan->extent));
+  if (is_whole) return ts__lower_emit_load(lower, &src, 1);
+  struct ts__value value = ts__lower_emit_variable(lower, identity(lower, scan, type), NULL);
+  struct ts__value inside = ts__lower_emit_2(lower, TS_OP_lt, index, s32(lower, scan->extent));
   ts_build_if(lower->build, inside.operand);
-  ts__emit_assign(lower, value, ts__emit_load(lower, &src, 1));
+  ts__lower_emit_assign(lower, value, ts__lower_emit_load(lower, &src, 1));
   ts_build_end_if(lower->build);
   value.is_varying = true;
   return value;
@@ -281,10 +283,10 @@ static void write_element(struct ts__lower *lower, const struct scan *scan, stru
                           struct ts__value value, bool is_whole) {
   struct ts__pointer dst = element(lower, scan->dst, scan->first_dst, index, scan->dst_stride);
   if (!is_whole) {
-    struct ts__value inside = ts__emit_2(lower, TS_OP_lt, index, s32(lower, scan->extent));
+    struct ts__value inside = ts__lower_emit_2(lower, TS_OP_lt, index, s32(lower, scan->extent));
     ts_build_if(lower->build, inside.operand);
   }
-  ts__emit_store(lower, &dst, value);
+  ts__lower_emit_store(lower, &dst, value);
   if (!is_whole) ts_build_end_if(lower->build);
 }
 
@@ -293,12 +295,12 @@ static struct ts__value scan_segment(struct ts__lower *lower, const struct scan 
                                      struct ts__value value, struct ts__value carry) {
   enum ts_ir_mode mode = scan->reverse ? TS_IR_MODE_down : TS_IR_MODE_up;
   for (uint32_t offset = 1; offset < SEGMENT; offset *= 2) {
-    struct ts__value other = ts__emit_shfl_constant(lower, mode, value, offset);
+    struct ts__value other = ts__lower_emit_shfl_constant(lower, mode, value, offset);
     struct ts__value takes =
         scan->reverse
-            ? ts__emit_2(lower, TS_OP_lt, scan->lane, s32(lower, SEGMENT - (int64_t)offset))
-            : ts__emit_2(lower, TS_OP_le, s32(lower, offset), scan->lane);
-    value = ts__emit_select(lower, takes, combine(lower, &scan->op, value, other), value);
+            ? ts__lower_emit_2(lower, TS_OP_lt, scan->lane, s32(lower, SEGMENT - (int64_t)offset))
+            : ts__lower_emit_2(lower, TS_OP_le, s32(lower, offset), scan->lane);
+    value = ts__lower_emit_select(lower, takes, combine(lower, &scan->op, value, other), value);
   }
   return combine(lower, &scan->op, value, carry);
 }
@@ -310,11 +312,12 @@ static void scan_line(struct ts__lower *lower, const struct scan *scan) {
     uint32_t segment = scan->reverse ? segments - 1 - i : i;
     bool is_whole = (segment + 1) * SEGMENT <= scan->extent;
     struct ts__value index =
-        ts__emit_2(lower, TS_OP_add, scan->lane, s32(lower, (int64_t)segment * SEGMENT));
+        ts__lower_emit_2(lower, TS_OP_add, scan->lane, s32(lower, (int64_t)segment * SEGMENT));
     struct ts__value value = read_element(lower, scan, index, is_whole);
     value = scan_segment(lower, scan, value, carry);
     write_element(lower, scan, index, value, is_whole);
-    carry = ts__emit_shfl_constant(lower, TS_IR_MODE_idx, value, scan->reverse ? 0 : SEGMENT - 1);
+    carry =
+        ts__lower_emit_shfl_constant(lower, TS_IR_MODE_idx, value, scan->reverse ? 0 : SEGMENT - 1);
   }
 }
 
@@ -337,7 +340,7 @@ static void scan_1d(struct ts__lower *lower, const struct tir_expr *call, struct
   scan->src_stride = scan->dst_stride = 1;
   scan->first_src = scan->first_dst = s32(lower, 0);
   if (is_too_long(lower, scan->extent / SEGMENT)) return;
-  struct ts__value is_first = ts__emit_2(lower, TS_OP_lt, scan->warp, s32(lower, 1));
+  struct ts__value is_first = ts__lower_emit_2(lower, TS_OP_lt, scan->warp, s32(lower, 1));
   ts_build_if(lower->build, is_first.operand);
   scan_line(lower, scan);
   ts_build_end_if(lower->build);
@@ -355,12 +358,12 @@ static void scan_2d(struct ts__lower *lower, const struct tir_expr *call, struct
   scan->dst_stride = axis ? 1 : dst_pitch;
   if (is_too_long(lower, (uint64_t)(lines / warps + 1) * (scan->extent / SEGMENT + 1))) return;
   for (uint32_t first = 0; first < lines && lower->status == TS_OK; first += warps) {
-    struct ts__value line = ts__emit_2(lower, TS_OP_add, scan->warp, s32(lower, first));
-    scan->first_src = axis ? ts__emit_2(lower, TS_OP_mul, line, s32(lower, src_pitch)) : line;
-    scan->first_dst = axis ? ts__emit_2(lower, TS_OP_mul, line, s32(lower, dst_pitch)) : line;
+    struct ts__value line = ts__lower_emit_2(lower, TS_OP_add, scan->warp, s32(lower, first));
+    scan->first_src = axis ? ts__lower_emit_2(lower, TS_OP_mul, line, s32(lower, src_pitch)) : line;
+    scan->first_dst = axis ? ts__lower_emit_2(lower, TS_OP_mul, line, s32(lower, dst_pitch)) : line;
     bool is_whole = first + warps <= lines;
     if (!is_whole) {
-      struct ts__value inside = ts__emit_2(lower, TS_OP_lt, line, s32(lower, lines));
+      struct ts__value inside = ts__lower_emit_2(lower, TS_OP_lt, line, s32(lower, lines));
       ts_build_if(lower->build, inside.operand);
     }
     scan_line(lower, scan);
@@ -379,9 +382,9 @@ static bool begin_scan(struct ts__lower *lower, const struct tir_expr *call, str
     ts__lower_unknown(lower, "a scan at a computed offset");
     return false;
   }
-  struct ts__value thread = ts__emit_sreg(lower, TS_SREG_tid_x);
-  scan->lane = ts__emit_2(lower, TS_OP_and, thread, s32(lower, SEGMENT - 1));
-  scan->warp = ts__emit_2(lower, TS_OP_shr, thread, s32(lower, 5));
+  struct ts__value thread = ts__lower_emit_sreg(lower, TS_SREG_tid_x);
+  scan->lane = ts__lower_emit_2(lower, TS_OP_and, thread, s32(lower, SEGMENT - 1));
+  scan->warp = ts__lower_emit_2(lower, TS_OP_shr, thread, s32(lower, 5));
   return true;
 }
 

@@ -73,10 +73,10 @@ static struct ts__value accumulate(struct ts__lower *lower, struct ts__value acc
   bool is_negative = factor < 0 && !is_first;
   int64_t scale = is_negative ? (int64_t)(0 - (uint64_t)factor) : factor;
   if (scale != 1) {
-    value = ts__emit_2(lower, TS_OP_mul, value, ts__value_imm(lower, value.type, scale));
+    value = ts__lower_emit_2(lower, TS_OP_mul, value, ts__value_imm(lower, value.type, scale));
   }
   if (is_first) return value;
-  return ts__emit_2(lower, is_negative ? TS_OP_sub : TS_OP_add, acc, value);
+  return ts__lower_emit_2(lower, is_negative ? TS_OP_sub : TS_OP_add, acc, value);
 }
 
 static uint32_t term_group(const struct term *term) {
@@ -242,34 +242,39 @@ bool ts__pointer_expect(struct ts__lower *lower, const struct ts__pointer *point
   return false;
 }
 
-struct ts__value ts__emit_array_index(struct ts__lower *lower, const struct ts__pointer *pointer) {
+struct ts__value ts__lower_emit_array_index(struct ts__lower *lower,
+                                            const struct ts__pointer *pointer) {
   struct ts__value index = pointer->index;
   if (pointer->scale != 1) {
-    index = ts__emit_2(lower, TS_OP_mul, index, ts__value_imm(lower, index.type, pointer->scale));
+    index =
+        ts__lower_emit_2(lower, TS_OP_mul, index, ts__value_imm(lower, index.type, pointer->scale));
   }
-  return ts__emit_2(lower, TS_OP_add, index, ts__value_imm(lower, index.type, pointer->offset));
+  return ts__lower_emit_2(lower, TS_OP_add, index,
+                          ts__value_imm(lower, index.type, pointer->offset));
 }
 
 static struct ts__value base_address(struct ts__lower *lower, const struct ts__storage *storage) {
   struct ts__value base = {.operand = storage->operand, .type = ts__scalar_type(TS_DTYPE_u32)};
   if (storage->kind == TS__STORAGE_SHARED) return base;
   base.type = ts__scalar_type(TS_DTYPE_ptr);
-  return ts__emit(lower, TS_OP_bitcast, ts__scalar_type(TS_DTYPE_u64), TS_DTYPE_ptr, &base, 1,
-                  NULL);
+  return ts__lower_emit(lower, TS_OP_bitcast, ts__scalar_type(TS_DTYPE_u64), TS_DTYPE_ptr, &base, 1,
+                        NULL);
 }
 
-struct ts__value ts__emit_address(struct ts__lower *lower, const struct ts__pointer *pointer) {
+struct ts__value ts__lower_emit_address(struct ts__lower *lower,
+                                        const struct ts__pointer *pointer) {
   struct ts__value address = base_address(lower, pointer->storage);
   struct ts_type type = address.type;
   if (pointer->offset) {
-    address = ts__emit_2(lower, TS_OP_add, address, ts__value_imm(lower, type, pointer->offset));
+    address =
+        ts__lower_emit_2(lower, TS_OP_add, address, ts__value_imm(lower, type, pointer->offset));
   }
   if (ts__value_is(lower, pointer->index, 0)) return address;
-  struct ts__value index = ts__emit_convert(
+  struct ts__value index = ts__lower_emit_convert(
       lower, type.dtype == TS_DTYPE_u64 ? TS_DTYPE_s64 : TS_DTYPE_s32, pointer->index);
-  index = ts__emit_convert(lower, (enum ts_dtype)type.dtype, index);
-  index = ts__emit_2(lower, TS_OP_mul, index, ts__value_imm(lower, type, pointer->scale));
-  return ts__emit_2(lower, TS_OP_add, address, index);
+  index = ts__lower_emit_convert(lower, (enum ts_dtype)type.dtype, index);
+  index = ts__lower_emit_2(lower, TS_OP_mul, index, ts__value_imm(lower, type, pointer->scale));
+  return ts__lower_emit_2(lower, TS_OP_add, address, index);
 }
 
 /* --- loads and stores of consecutive elements */
@@ -289,8 +294,8 @@ static bool variable_fits(struct ts__lower *lower, const struct ts__pointer *poi
   return false;
 }
 
-struct ts__value ts__emit_load(struct ts__lower *lower, const struct ts__pointer *pointer,
-                               uint32_t lanes) {
+struct ts__value ts__lower_emit_load(struct ts__lower *lower, const struct ts__pointer *pointer,
+                                     uint32_t lanes) {
   struct ts_type type = {(uint8_t)pointer->elem, (uint8_t)lanes};
   const struct ts__storage *storage = pointer->storage;
   struct ts__attrs attrs = {.count = 0};
@@ -301,13 +306,14 @@ struct ts__value ts__emit_load(struct ts__lower *lower, const struct ts__pointer
     enum ts_op op = storage->kind == TS__STORAGE_GLOBAL ? TS_OP_ld_global : TS_OP_ld_shared;
     struct ts_operand operands[2] = {storage->operand, pointer->index.operand};
     add_memory_attrs(&attrs, pointer);
-    result.operand = ts__emit_raw(lower, op, type, pointer->elem, operands, 2, &attrs);
+    result.operand = ts__lower_emit_raw(lower, op, type, pointer->elem, operands, 2, &attrs);
     return result;
   }
   case TS__STORAGE_ARRAY: {
     struct ts_operand operands[2] = {ts_build_array_operand(storage->index),
-                                     ts__emit_array_index(lower, pointer).operand};
-    result.operand = ts__emit_raw(lower, TS_OP_ld_local, type, pointer->elem, operands, 2, NULL);
+                                     ts__lower_emit_array_index(lower, pointer).operand};
+    result.operand =
+        ts__lower_emit_raw(lower, TS_OP_ld_local, type, pointer->elem, operands, 2, NULL);
     return result;
   }
   case TS__STORAGE_VARIABLE:
@@ -320,8 +326,8 @@ struct ts__value ts__emit_load(struct ts__lower *lower, const struct ts__pointer
   return ts__value_imm(lower, type, 0);
 }
 
-void ts__emit_store(struct ts__lower *lower, const struct ts__pointer *pointer,
-                    struct ts__value value) {
+void ts__lower_emit_store(struct ts__lower *lower, const struct ts__pointer *pointer,
+                          struct ts__value value) {
   const struct ts__storage *storage = pointer->storage;
   struct ts__attrs attrs = {.count = 0};
   switch (storage->kind) {
@@ -330,13 +336,14 @@ void ts__emit_store(struct ts__lower *lower, const struct ts__pointer *pointer,
     enum ts_op op = storage->kind == TS__STORAGE_GLOBAL ? TS_OP_st_global : TS_OP_st_shared;
     struct ts_operand operands[3] = {storage->operand, pointer->index.operand, value.operand};
     add_memory_attrs(&attrs, pointer);
-    ts__emit_raw(lower, op, value.type, pointer->elem, operands, 3, &attrs);
+    ts__lower_emit_raw(lower, op, value.type, pointer->elem, operands, 3, &attrs);
     return;
   }
   case TS__STORAGE_ARRAY: {
     struct ts_operand operands[3] = {ts_build_array_operand(storage->index),
-                                     ts__emit_array_index(lower, pointer).operand, value.operand};
-    ts__emit_raw(lower, TS_OP_st_local, value.type, pointer->elem, operands, 3, NULL);
+                                     ts__lower_emit_array_index(lower, pointer).operand,
+                                     value.operand};
+    ts__lower_emit_raw(lower, TS_OP_st_local, value.type, pointer->elem, operands, 3, NULL);
     return;
   }
   case TS__STORAGE_VARIABLE:
@@ -382,7 +389,7 @@ static struct ts__pointer gather_at(struct ts__lower *lower, const struct gather
   if (gather->is_ramp) {
     pointer.offset += (int64_t)i * gather->stride * pointer.scale;
   } else {
-    pointer.index = ts__emit_extract(lower, gather->indices, i);
+    pointer.index = ts__lower_emit_extract(lower, gather->indices, i);
   }
   return pointer;
 }
@@ -395,24 +402,24 @@ struct ts__value ts__lower_load(struct ts__lower *lower, const struct tir_expr *
   if (!index || lower->status != TS_OK) return ts__value_imm(lower, type, 0);
   if (is_consecutive(index)) {
     struct ts__pointer pointer = ts__lower_pointer(lower, load);
-    return ts__emit_load(lower, &pointer, type.lanes);
+    return ts__lower_emit_load(lower, &pointer, type.lanes);
   }
   struct gather gather = gather_begin(lower, buffer, index);
   struct ts__value parts[TS_MAX_VECTOR_LANES];
   uint32_t count = index->dtype.lanes;
   for (uint32_t i = 0; i < count; i++) {
     struct ts__pointer pointer = gather_at(lower, &gather, i);
-    parts[i] = ts__emit_load(lower, &pointer, buffer->dtype.lanes);
+    parts[i] = ts__lower_emit_load(lower, &pointer, buffer->dtype.lanes);
   }
-  return ts__emit_concat(lower, parts, count);
+  return ts__lower_emit_concat(lower, parts, count);
 }
 
 static struct ts__value slice(struct ts__lower *lower, struct ts__value value, uint32_t first,
                               uint32_t count) {
   struct ts__value parts[TS_MAX_VECTOR_LANES];
   for (uint32_t i = 0; i < count; i++)
-    parts[i] = ts__emit_extract(lower, value, first + i);
-  return ts__emit_concat(lower, parts, count);
+    parts[i] = ts__lower_emit_extract(lower, value, first + i);
+  return ts__lower_emit_concat(lower, parts, count);
 }
 
 void ts__lower_store(struct ts__lower *lower, const struct tir_stmt *store) {
@@ -424,13 +431,13 @@ void ts__lower_store(struct ts__lower *lower, const struct tir_stmt *store) {
   if (is_consecutive(index)) {
     const struct tir_expr *base = index->kind == TIR_RAMP ? index->ramp.base : index;
     struct ts__pointer pointer = pointer_at(lower, buffer->data, buffer->dtype, base);
-    ts__emit_store(lower, &pointer, value);
+    ts__lower_emit_store(lower, &pointer, value);
     return;
   }
   struct gather gather = gather_begin(lower, buffer, index);
   uint32_t width = buffer->dtype.lanes;
   for (uint32_t i = 0; i < index->dtype.lanes; i++) {
     struct ts__pointer pointer = gather_at(lower, &gather, i);
-    ts__emit_store(lower, &pointer, slice(lower, value, i * width, width));
+    ts__lower_emit_store(lower, &pointer, slice(lower, value, i * width, width));
   }
 }

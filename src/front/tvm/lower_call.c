@@ -67,7 +67,7 @@ static struct ts__value arg(struct ts__lower *lower, const struct tir_expr *call
 
 struct ts__value ts__builtin_unary(struct ts__lower *lower, const struct tir_expr *call, int op) {
   struct ts__value a = arg(lower, call, 0);
-  struct ts__value result = ts__emit_1(lower, (enum ts_op)op, a);
+  struct ts__value result = ts__lower_emit_1(lower, (enum ts_op)op, a);
   return ts__lower_cast(lower, result, call->dtype.elem);
 }
 
@@ -77,18 +77,18 @@ struct ts__value ts__builtin_float_unary(struct ts__lower *lower, const struct t
   if (!ts_dtype_is_float(a.type.dtype)) {
     ts__lower_unknown(lower, "%s of dtype '%s'", call->call.op, ts_dtype_name(a.type.dtype));
   }
-  return ts__emit_1(lower, (enum ts_op)op, a);
+  return ts__lower_emit_1(lower, (enum ts_op)op, a);
 }
 
 struct ts__value ts__builtin_binary(struct ts__lower *lower, const struct tir_expr *call, int op) {
   struct ts__value a = arg(lower, call, 0);
-  return ts__emit_2(lower, (enum ts_op)op, a, arg(lower, call, 1));
+  return ts__lower_emit_2(lower, (enum ts_op)op, a, arg(lower, call, 1));
 }
 
 struct ts__value ts__builtin_shift(struct ts__lower *lower, const struct tir_expr *call, int op) {
   struct ts__value a = arg(lower, call, 0), b = arg(lower, call, 1);
-  return ts__emit_2(lower, (enum ts_op)op, a,
-                    ts__lower_cast(lower, b, (enum ts_dtype)a.type.dtype));
+  return ts__lower_emit_2(lower, (enum ts_op)op, a,
+                          ts__lower_cast(lower, b, (enum ts_dtype)a.type.dtype));
 }
 
 static struct ts__value fused(struct ts__lower *lower, const struct tir_expr *a,
@@ -98,7 +98,7 @@ static struct ts__value fused(struct ts__lower *lower, const struct tir_expr *a,
   struct ts_type type = operands[0].type;
   struct ts__attrs attrs = {.count = 0};
   if (lower->fast_math && type.dtype == TS_DTYPE_f32) ts__attr_add(&attrs, TS_ATTR_ftz, 1);
-  return ts__emit(lower, TS_OP_fma, type, (enum ts_dtype)type.dtype, operands, 3, &attrs);
+  return ts__lower_emit(lower, TS_OP_fma, type, (enum ts_dtype)type.dtype, operands, 3, &attrs);
 }
 
 struct ts__value ts__builtin_fma(struct ts__lower *lower, const struct tir_expr *call, int unused) {
@@ -130,7 +130,8 @@ struct ts__value ts__builtin_minmax_nan(struct ts__lower *lower, const struct ti
   if (type.dtype == TS_DTYPE_f16 || type.dtype == TS_DTYPE_bf16) {
     ts__attr_add(&attrs, TS_ATTR_nan, 1);
   }
-  return ts__emit(lower, (enum ts_op)op, type, (enum ts_dtype)type.dtype, operands, 2, &attrs);
+  return ts__lower_emit(lower, (enum ts_op)op, type, (enum ts_dtype)type.dtype, operands, 2,
+                        &attrs);
 }
 
 /* T.__exp and its relatives: the CUDA intrinsic, whatever the compiler's flags. */
@@ -141,7 +142,7 @@ struct ts__value ts__builtin_fast_unary(struct ts__lower *lower, const struct ti
   struct ts__attrs attrs = {.count = 0};
   ts__attr_add(&attrs, TS_ATTR_approx, 1);
   ts__attr_add(&attrs, TS_ATTR_ftz, lower->fast_math);
-  return ts__emit(lower, (enum ts_op)op, a.type, TS_DTYPE_f32, &a, 1, &attrs);
+  return ts__lower_emit(lower, (enum ts_op)op, a.type, TS_DTYPE_f32, &a, 1, &attrs);
 }
 
 struct ts__value ts__builtin_fast_rcp(struct ts__lower *lower, const struct tir_expr *call,
@@ -151,7 +152,7 @@ struct ts__value ts__builtin_fast_rcp(struct ts__lower *lower, const struct tir_
   struct ts__attrs attrs = {.count = 0};
   ts__attr_add(&attrs, TS_ATTR_approx, 1); /* rcp.approx.ftz.f32 */
   ts__attr_add(&attrs, TS_ATTR_ftz, 1);
-  return ts__emit(lower, TS_OP_rcp, a.type, (enum ts_dtype)a.type.dtype, &a, 1, &attrs);
+  return ts__lower_emit(lower, TS_OP_rcp, a.type, (enum ts_dtype)a.type.dtype, &a, 1, &attrs);
 }
 
 /* __fadd_rn and its relatives are never fused. */
@@ -166,7 +167,8 @@ struct ts__value ts__builtin_ieee(struct ts__lower *lower, const struct tir_expr
   ts__attr_add(&attrs, TS_ATTR_nofuse, 1);
   ts__attr_add(&attrs, TS_ATTR_ftz, lower->fast_math && operands[0].type.dtype == TS_DTYPE_f32);
   struct ts_type type = operands[0].type;
-  return ts__emit(lower, (enum ts_op)op, type, (enum ts_dtype)type.dtype, operands, count, &attrs);
+  return ts__lower_emit(lower, (enum ts_op)op, type, (enum ts_dtype)type.dtype, operands, count,
+                        &attrs);
 }
 
 /* roundf; hrint for the 16-bit types. */
@@ -183,24 +185,25 @@ struct ts__value ts__builtin_sigmoid(struct ts__lower *lower, const struct tir_e
   (void)unused;
   struct ts__value x = arg(lower, call, 0);
   struct ts__value one = ts__value_imm(lower, x.type, 1), zero = ts__value_imm(lower, x.type, 0);
-  struct ts__value e = ts__emit_1(lower, TS_OP_exp, ts__emit_2(lower, TS_OP_sub, zero, x));
-  return ts__emit_2(lower, TS_OP_div, one, ts__emit_2(lower, TS_OP_add, one, e));
+  struct ts__value e =
+      ts__lower_emit_1(lower, TS_OP_exp, ts__lower_emit_2(lower, TS_OP_sub, zero, x));
+  return ts__lower_emit_2(lower, TS_OP_div, one, ts__lower_emit_2(lower, TS_OP_add, one, e));
 }
 
 struct ts__value ts__builtin_clamp(struct ts__lower *lower, const struct tir_expr *call,
                                    int unused) {
   (void)unused;
   struct ts__value x = arg(lower, call, 0), low = arg(lower, call, 1), high = arg(lower, call, 2);
-  return ts__emit_2(lower, TS_OP_min, ts__emit_2(lower, TS_OP_max, x, low), high);
+  return ts__lower_emit_2(lower, TS_OP_min, ts__lower_emit_2(lower, TS_OP_max, x, low), high);
 }
 
 struct ts__value ts__builtin_classify(struct ts__lower *lower, const struct tir_expr *call,
                                       int which) {
   struct ts__value x = arg(lower, call, 0);
-  if (which == TS__CLASS_NAN) return ts__emit_2(lower, TS_OP_ne, x, x);
+  if (which == TS__CLASS_NAN) return ts__lower_emit_2(lower, TS_OP_ne, x, x);
   struct ts__value infinity = ts__value_float(lower, x.type, 1.0 / 0.0);
-  struct ts__value size = ts__emit_1(lower, TS_OP_abs, x);
-  return ts__emit_2(lower, which == TS__CLASS_INF ? TS_OP_eq : TS_OP_lt, size, infinity);
+  struct ts__value size = ts__lower_emit_1(lower, TS_OP_abs, x);
+  return ts__lower_emit_2(lower, which == TS__CLASS_INF ? TS_OP_eq : TS_OP_lt, size, infinity);
 }
 
 struct ts__value ts__builtin_infinity(struct ts__lower *lower, const struct tir_expr *call,
@@ -237,10 +240,11 @@ static struct ts__value bits_as(struct ts__lower *lower, struct ts__value value,
   if (value.type.dtype == type.dtype) return value;
   int64_t constant;
   if (value.type.lanes > 1 && ts__value_constant(lower, value, &constant)) {
-    value = ts__emit(lower, TS_OP_broadcast, value.type, (enum ts_dtype)value.type.dtype, &value, 1,
-                     NULL);
+    value = ts__lower_emit(lower, TS_OP_broadcast, value.type, (enum ts_dtype)value.type.dtype,
+                           &value, 1, NULL);
   }
-  return ts__emit(lower, TS_OP_bitcast, type, (enum ts_dtype)value.type.dtype, &value, 1, NULL);
+  return ts__lower_emit(lower, TS_OP_bitcast, type, (enum ts_dtype)value.type.dtype, &value, 1,
+                        NULL);
 }
 
 struct ts__value ts__builtin_reinterpret(struct ts__lower *lower, const struct tir_expr *call,
@@ -253,7 +257,7 @@ struct ts__value ts__builtin_pack_b16(struct ts__lower *lower, const struct tir_
                                       int unused) {
   (void)unused;
   struct ts__value parts[2] = {arg(lower, call, 0), arg(lower, call, 1)};
-  struct ts__value pair = ts__emit_concat(lower, parts, 2);
+  struct ts__value pair = ts__lower_emit_concat(lower, parts, 2);
   return bits_as(lower, pair, ts__lower_type(lower, call->dtype));
 }
 
@@ -269,12 +273,12 @@ static struct ts__value emit_shfl(struct ts__lower *lower, enum ts_ir_mode mode,
   struct ts__attrs attrs = {.count = 0};
   ts__attr_set(&attrs, TS_ATTR_mode, mode);
   struct ts__value operands[4] = {value, lane, width, mask};
-  return ts__emit(lower, TS_OP_shfl, value.type, (enum ts_dtype)value.type.dtype, operands, 4,
-                  &attrs);
+  return ts__lower_emit(lower, TS_OP_shfl, value.type, (enum ts_dtype)value.type.dtype, operands, 4,
+                        &attrs);
 }
 
-struct ts__value ts__emit_shfl_constant(struct ts__lower *lower, enum ts_ir_mode mode,
-                                        struct ts__value value, uint32_t lane) {
+struct ts__value ts__lower_emit_shfl_constant(struct ts__lower *lower, enum ts_ir_mode mode,
+                                              struct ts__value value, uint32_t lane) {
   struct ts_type type = ts__scalar_type(TS_DTYPE_u32);
   return emit_shfl(lower, mode, value, ts__value_imm(lower, type, lane),
                    ts__value_imm(lower, type, TS_WARP_LANES), full_mask(lower));
@@ -295,7 +299,7 @@ struct ts__value ts__builtin_vote(struct ts__lower *lower, const struct tir_expr
   ts__attr_set(&attrs, TS_ATTR_mode, mode);
   struct ts__value operands[2] = {chosen, mask};
   struct ts__value result =
-      ts__emit(lower, TS_OP_vote, ts__scalar_type(dtype), dtype, operands, 2, &attrs);
+      ts__lower_emit(lower, TS_OP_vote, ts__scalar_type(dtype), dtype, operands, 2, &attrs);
   return ts__lower_cast(lower, result, call->dtype.elem);
 }
 
@@ -304,8 +308,8 @@ struct ts__value ts__builtin_match(struct ts__lower *lower, const struct tir_exp
   struct ts__attrs attrs = {.count = 0};
   ts__attr_set(&attrs, TS_ATTR_mode, mode);
   struct ts__value operands[2] = {value, mask};
-  struct ts__value result = ts__emit(lower, TS_OP_match, value.type,
-                                     (enum ts_dtype)value.type.dtype, operands, 2, &attrs);
+  struct ts__value result = ts__lower_emit(lower, TS_OP_match, value.type,
+                                           (enum ts_dtype)value.type.dtype, operands, 2, &attrs);
   result.type = ts__scalar_type(TS_DTYPE_u32);
   return ts__lower_cast(lower, result, call->dtype.elem);
 }
@@ -313,13 +317,13 @@ struct ts__value ts__builtin_match(struct ts__lower *lower, const struct tir_exp
 struct ts__value ts__builtin_activemask(struct ts__lower *lower, const struct tir_expr *call,
                                         int unused) {
   (void)unused;
-  struct ts__value mask = ts__emit_sreg(lower, TS_SREG_activemask);
-  mask = ts__emit_convert(lower, TS_DTYPE_u32, mask);
+  struct ts__value mask = ts__lower_emit_sreg(lower, TS_SREG_activemask);
+  mask = ts__lower_emit_convert(lower, TS_DTYPE_u32, mask);
   return ts__lower_cast(lower, mask, call->dtype.elem);
 }
 
 struct ts__value ts__builtin_sreg(struct ts__lower *lower, const struct tir_expr *call, int which) {
-  struct ts__value value = ts__emit_sreg(lower, (enum ts_sreg)which);
+  struct ts__value value = ts__lower_emit_sreg(lower, (enum ts_sreg)which);
   return ts__lower_cast(lower, value, call->dtype.elem);
 }
 
@@ -329,7 +333,7 @@ struct ts__value ts__builtin_elect(struct ts__lower *lower, const struct tir_exp
   int64_t threads = ts__lower_constant(lower, call->call.args.items[0], "tl_shuffle_elect's count");
   struct ts_type type = ts__scalar_type(TS_DTYPE_pred);
   struct ts__value count = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), threads);
-  return ts__emit(lower, TS_OP_elect, type, TS_DTYPE_pred, &count, 1, NULL);
+  return ts__lower_emit(lower, TS_OP_elect, type, TS_DTYPE_pred, &count, 1, NULL);
 }
 
 /* Integers of up to 32 bits use redux.sync; the others a butterfly, own operand on the left. */
@@ -346,11 +350,11 @@ struct ts__value ts__builtin_warp_reduce(struct ts__lower *lower, const struct t
                                    : TS_IR_REDUCE_or;
     ts__attr_set(&attrs, TS_ATTR_reduce, reduce);
     struct ts__value operands[2] = {value, full_mask(lower)};
-    return ts__emit(lower, TS_OP_redux, value.type, dtype, operands, 2, &attrs);
+    return ts__lower_emit(lower, TS_OP_redux, value.type, dtype, operands, 2, &attrs);
   }
   for (uint32_t offset = TS_WARP_LANES / 2; offset; offset /= 2) {
-    struct ts__value other = ts__emit_shfl_constant(lower, TS_IR_MODE_bfly, value, offset);
-    value = ts__emit_2(lower, (enum ts_op)op, value, other);
+    struct ts__value other = ts__lower_emit_shfl_constant(lower, TS_IR_MODE_bfly, value, offset);
+    value = ts__lower_emit_2(lower, (enum ts_op)op, value, other);
   }
   return value;
 }

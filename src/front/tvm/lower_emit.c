@@ -150,9 +150,9 @@ struct ts__value ts__value_float(struct ts__lower *lower, struct ts_type type, d
 
 /* --- instructions */
 
-struct ts_operand ts__emit_raw(struct ts__lower *lower, enum ts_op op, struct ts_type type,
-                               enum ts_dtype dtype2, const struct ts_operand *operands,
-                               uint32_t count, const struct ts__attrs *attrs) {
+struct ts_operand ts__lower_emit_raw(struct ts__lower *lower, enum ts_op op, struct ts_type type,
+                                     enum ts_dtype dtype2, const struct ts_operand *operands,
+                                     uint32_t count, const struct ts__attrs *attrs) {
   struct ts_build_insn insn = {.op = op,
                                .type = type,
                                .dtype2 = dtype2,
@@ -163,9 +163,9 @@ struct ts_operand ts__emit_raw(struct ts__lower *lower, enum ts_op op, struct ts
   return ts_build_emit(lower->build, &insn);
 }
 
-struct ts__value ts__emit(struct ts__lower *lower, enum ts_op op, struct ts_type type,
-                          enum ts_dtype dtype2, const struct ts__value *operands, uint32_t count,
-                          const struct ts__attrs *attrs) {
+struct ts__value ts__lower_emit(struct ts__lower *lower, enum ts_op op, struct ts_type type,
+                                enum ts_dtype dtype2, const struct ts__value *operands,
+                                uint32_t count, const struct ts__attrs *attrs) {
   struct ts_operand raw[TS_MAX_VECTOR_LANES]; /* the builder cuts long concatenations */
   struct ts__value result = {.type = type};
   for (uint32_t i = 0; i < count; i++) {
@@ -176,7 +176,7 @@ struct ts__value ts__emit(struct ts__lower *lower, enum ts_op op, struct ts_type
   unsigned flags = ts_op_info(op)->flags;
   if (!(flags & F_PURE)) result.level = lower->level;
   if (flags & F_VARYING) result.is_varying = true;
-  result.operand = ts__emit_raw(lower, op, type, dtype2, raw, count, attrs);
+  result.operand = ts__lower_emit_raw(lower, op, type, dtype2, raw, count, attrs);
   if (op == TS_OP_eq || op == TS_OP_ne || op == TS_OP_lt || op == TS_OP_le)
     result.type.dtype = TS_DTYPE_pred;
   return result;
@@ -192,28 +192,29 @@ static void add_fast_math(const struct ts__lower *lower, enum ts_op op, struct t
   if (info->unit == TS_UNIT_SPECIAL || op == TS_OP_div) ts__attr_add(attrs, TS_ATTR_approx, 1);
 }
 
-struct ts__value ts__emit_1(struct ts__lower *lower, enum ts_op op, struct ts__value a) {
+struct ts__value ts__lower_emit_1(struct ts__lower *lower, enum ts_op op, struct ts__value a) {
   struct ts__attrs attrs = {.count = 0};
   add_fast_math(lower, op, a.type, &attrs);
-  return ts__emit(lower, op, a.type, (enum ts_dtype)a.type.dtype, &a, 1, &attrs);
+  return ts__lower_emit(lower, op, a.type, (enum ts_dtype)a.type.dtype, &a, 1, &attrs);
 }
 
-struct ts__value ts__emit_2(struct ts__lower *lower, enum ts_op op, struct ts__value a,
-                            struct ts__value b) {
+struct ts__value ts__lower_emit_2(struct ts__lower *lower, enum ts_op op, struct ts__value a,
+                                  struct ts__value b) {
   struct ts__attrs attrs = {.count = 0};
   add_fast_math(lower, op, a.type, &attrs);
   struct ts__value operands[2] = {a, b};
-  return ts__emit(lower, op, a.type, (enum ts_dtype)a.type.dtype, operands, 2, &attrs);
+  return ts__lower_emit(lower, op, a.type, (enum ts_dtype)a.type.dtype, operands, 2, &attrs);
 }
 
-struct ts__value ts__emit_select(struct ts__lower *lower, struct ts__value condition,
-                                 struct ts__value a, struct ts__value b) {
+struct ts__value ts__lower_emit_select(struct ts__lower *lower, struct ts__value condition,
+                                       struct ts__value a, struct ts__value b) {
   struct ts__value operands[3] = {condition, a, b};
-  return ts__emit(lower, TS_OP_select, a.type, (enum ts_dtype)a.type.dtype, operands, 3, NULL);
+  return ts__lower_emit(lower, TS_OP_select, a.type, (enum ts_dtype)a.type.dtype, operands, 3,
+                        NULL);
 }
 
-struct ts__value ts__emit_convert(struct ts__lower *lower, enum ts_dtype dtype,
-                                  struct ts__value value) {
+struct ts__value ts__lower_emit_convert(struct ts__lower *lower, enum ts_dtype dtype,
+                                        struct ts__value value) {
   if (value.type.dtype == dtype) return value;
   struct ts_type type = {(uint8_t)dtype, value.type.lanes};
   struct ts__attrs attrs = {.count = 0};
@@ -222,11 +223,11 @@ struct ts__value ts__emit_convert(struct ts__lower *lower, enum ts_dtype dtype,
   if (from_float && to_float && ts_dtype_bits(dtype) <= 8)
     ts__attr_add(&attrs, TS_ATTR_satfinite, 1);
   if (lower->fast_math && value.type.dtype == TS_DTYPE_f32) ts__attr_add(&attrs, TS_ATTR_ftz, 1);
-  return ts__emit(lower, TS_OP_cvt, type, (enum ts_dtype)value.type.dtype, &value, 1, &attrs);
+  return ts__lower_emit(lower, TS_OP_cvt, type, (enum ts_dtype)value.type.dtype, &value, 1, &attrs);
 }
 
-struct ts__value ts__emit_broadcast(struct ts__lower *lower, struct ts__value value,
-                                    uint32_t lanes) {
+struct ts__value ts__lower_emit_broadcast(struct ts__lower *lower, struct ts__value value,
+                                          uint32_t lanes) {
   uint64_t encoding;
   if (lanes == value.type.lanes) return value;
   struct ts_type type = {value.type.dtype, (uint8_t)lanes};
@@ -234,10 +235,11 @@ struct ts__value ts__emit_broadcast(struct ts__lower *lower, struct ts__value va
     value.type = type; /* an immediate is the same in all components */
     return value;
   }
-  return ts__emit(lower, TS_OP_broadcast, type, (enum ts_dtype)type.dtype, &value, 1, NULL);
+  return ts__lower_emit(lower, TS_OP_broadcast, type, (enum ts_dtype)type.dtype, &value, 1, NULL);
 }
 
-struct ts__value ts__emit_extract(struct ts__lower *lower, struct ts__value value, uint32_t index) {
+struct ts__value ts__lower_emit_extract(struct ts__lower *lower, struct ts__value value,
+                                        uint32_t index) {
   uint64_t encoding;
   struct ts_type type = {value.type.dtype, 1};
   if (value.type.lanes == 1) return value;
@@ -249,36 +251,37 @@ struct ts__value ts__emit_extract(struct ts__lower *lower, struct ts__value valu
   ts__attr_add(&attrs, TS_ATTR_source_lanes, value.type.lanes);
   struct ts__value operands[2] = {value,
                                   ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), index)};
-  return ts__emit(lower, TS_OP_extract, type, (enum ts_dtype)type.dtype, operands, 2, &attrs);
+  return ts__lower_emit(lower, TS_OP_extract, type, (enum ts_dtype)type.dtype, operands, 2, &attrs);
 }
 
-struct ts__value ts__emit_concat(struct ts__lower *lower, const struct ts__value *parts,
-                                 uint32_t count) {
+struct ts__value ts__lower_emit_concat(struct ts__lower *lower, const struct ts__value *parts,
+                                       uint32_t count) {
   uint32_t lanes = 0;
   for (uint32_t i = 0; i < count; i++)
     lanes += parts[i].type.lanes;
   if (count == 1) return parts[0];
   struct ts_type type = {parts[0].type.dtype, (uint8_t)lanes};
-  return ts__emit(lower, TS_OP_concat, type, (enum ts_dtype)type.dtype, parts, count, NULL);
+  return ts__lower_emit(lower, TS_OP_concat, type, (enum ts_dtype)type.dtype, parts, count, NULL);
 }
 
-struct ts__value ts__emit_sreg(struct ts__lower *lower, enum ts_sreg which) {
+struct ts__value ts__lower_emit_sreg(struct ts__lower *lower, enum ts_sreg which) {
   struct ts__attrs attrs = {.count = 0};
   ts__attr_set(&attrs, TS_ATTR_which, which);
   struct ts_type type = ts__scalar_type(TS_DTYPE_s32);
-  struct ts__value value = ts__emit(lower, TS_OP_sreg, type, TS_DTYPE_s32, NULL, 0, &attrs);
+  struct ts__value value = ts__lower_emit(lower, TS_OP_sreg, type, TS_DTYPE_s32, NULL, 0, &attrs);
   value.is_varying = which <= TS_SREG_tid_z || which == TS_SREG_laneid;
   return value;
 }
 
-struct ts__value ts__emit_variable(struct ts__lower *lower, struct ts__value value,
-                                   const char *name) {
+struct ts__value ts__lower_emit_variable(struct ts__lower *lower, struct ts__value value,
+                                         const char *name) {
   struct ts__value variable = value;
   variable.operand = ts_build_variable(lower->build, value.type, name);
   ts_build_assign(lower->build, variable.operand, value.operand);
   return variable;
 }
 
-void ts__emit_assign(struct ts__lower *lower, struct ts__value variable, struct ts__value value) {
+void ts__lower_emit_assign(struct ts__lower *lower, struct ts__value variable,
+                           struct ts__value value) {
   ts_build_assign(lower->build, variable.operand, value.operand);
 }

@@ -32,9 +32,9 @@ static struct ts__value float_to_int(struct ts__lower *lower, struct ts__value v
                                      enum ts_dtype dtype) {
   if (ts_dtype_bits(dtype) < 32) {
     enum ts_dtype wide = ts_dtype_is_signed_int(dtype) ? TS_DTYPE_s32 : TS_DTYPE_u32;
-    value = ts__emit_convert(lower, wide, value);
+    value = ts__lower_emit_convert(lower, wide, value);
   }
-  return ts__emit_convert(lower, dtype, value);
+  return ts__lower_emit_convert(lower, dtype, value);
 }
 
 static bool is_fp8(enum ts_dtype dtype) {
@@ -50,18 +50,18 @@ struct ts__value ts__lower_cast(struct ts__lower *lower, struct ts__value value,
     return constant_like(lower, value, dtype, 0);
   }
   if (from == TS_DTYPE_pred) {
-    return ts__emit_select(lower, value, constant_like(lower, value, dtype, 1),
-                           constant_like(lower, value, dtype, 0));
+    return ts__lower_emit_select(lower, value, constant_like(lower, value, dtype, 1),
+                                 constant_like(lower, value, dtype, 0));
   }
   if (dtype == TS_DTYPE_pred) {
-    return ts__emit_2(lower, TS_OP_ne, value, constant_like(lower, value, from, 0));
+    return ts__lower_emit_2(lower, TS_OP_ne, value, constant_like(lower, value, from, 0));
   }
   if (ts_dtype_is_float(from) && ts_dtype_is_int(dtype)) return float_to_int(lower, value, dtype);
   /* fp8 and bf16 meet in binary32, exactly on the way there. */
   if ((is_fp8(dtype) && from == TS_DTYPE_bf16) || (is_fp8(from) && dtype == TS_DTYPE_bf16)) {
-    value = ts__emit_convert(lower, TS_DTYPE_f32, value);
+    value = ts__lower_emit_convert(lower, TS_DTYPE_f32, value);
   }
-  return ts__emit_convert(lower, dtype, value);
+  return ts__lower_emit_convert(lower, dtype, value);
 }
 
 static struct ts__value lower_cast_expr(struct ts__lower *lower, const struct tir_expr *expr) {
@@ -123,9 +123,9 @@ static struct ts__value lazy_choice(struct ts__lower *lower, struct ts__value co
   result.operand = ts_build_variable(lower->build, type, NULL);
   lower->nesting++;
   ts_build_if(lower->build, condition.operand);
-  ts__emit_assign(lower, result, ts__lower_expr(lower, a));
+  ts__lower_emit_assign(lower, result, ts__lower_expr(lower, a));
   ts_build_else(lower->build);
-  ts__emit_assign(lower, result, ts__lower_expr(lower, b));
+  ts__lower_emit_assign(lower, result, ts__lower_expr(lower, b));
   ts_build_end_if(lower->build);
   lower->nesting--;
   return result;
@@ -142,7 +142,7 @@ struct ts__value ts__lower_choice(struct ts__lower *lower, const struct tir_expr
   if (is_lazy && chosen.type.lanes == 1) return lazy_choice(lower, chosen, a, b);
   struct ts__value first = ts__lower_expr(lower, a);
   struct ts__value second = ts__lower_expr(lower, b);
-  return ts__emit_select(lower, chosen, first, second);
+  return ts__lower_emit_select(lower, chosen, first, second);
 }
 
 /* --- arithmetic */
@@ -164,13 +164,13 @@ static struct ts__value lower_floor(struct ts__lower *lower, const struct tir_ex
   }
   int shift = power_of_two(lower, b);
   if (shift >= 0 && is_div) {
-    return ts__emit_2(lower, TS_OP_shr, a, ts__value_imm(lower, a.type, shift));
+    return ts__lower_emit_2(lower, TS_OP_shr, a, ts__value_imm(lower, a.type, shift));
   }
   if (shift >= 0) {
     int64_t mask = (int64_t)((UINT64_C(1) << shift) - 1);
-    return ts__emit_2(lower, TS_OP_and, a, ts__value_imm(lower, a.type, mask));
+    return ts__lower_emit_2(lower, TS_OP_and, a, ts__value_imm(lower, a.type, mask));
   }
-  return ts__emit_2(lower, is_div ? TS_OP_floordiv : TS_OP_floormod, a, b);
+  return ts__lower_emit_2(lower, is_div ? TS_OP_floordiv : TS_OP_floormod, a, b);
 }
 
 static bool is_packed_half(struct tir_dtype dtype) {
@@ -182,7 +182,7 @@ static struct ts__value emit_fma(struct ts__lower *lower, const struct tir_expr 
   struct ts__value operands[3] = {ts__lower_expr(lower, product->a),
                                   ts__lower_expr(lower, product->b), ts__lower_expr(lower, addend)};
   struct ts_type type = operands[0].type;
-  return ts__emit(lower, TS_OP_fma, type, (enum ts_dtype)type.dtype, operands, 3, NULL);
+  return ts__lower_emit(lower, TS_OP_fma, type, (enum ts_dtype)type.dtype, operands, 3, NULL);
 }
 
 /* Packed half a * b + c is one tl::fma2 in the generated CUDA; the left product is fused. */
@@ -192,13 +192,13 @@ static struct ts__value lower_add(struct ts__lower *lower, const struct tir_expr
     if (expr->b->kind == TIR_MUL) return emit_fma(lower, expr->b, expr->a);
   }
   struct ts__value a = ts__lower_expr(lower, expr->a);
-  return ts__emit_2(lower, TS_OP_add, a, ts__lower_expr(lower, expr->b));
+  return ts__lower_emit_2(lower, TS_OP_add, a, ts__lower_expr(lower, expr->b));
 }
 
 static struct ts__value lower_binary(struct ts__lower *lower, enum ts_op op,
                                      const struct tir_expr *a, const struct tir_expr *b) {
   struct ts__value left = ts__lower_expr(lower, a);
-  return ts__emit_2(lower, op, left, ts__lower_expr(lower, b));
+  return ts__lower_emit_2(lower, op, left, ts__lower_expr(lower, b));
 }
 
 static struct ts__value lower_logic(struct ts__lower *lower, const struct tir_expr *expr) {
@@ -209,14 +209,15 @@ static struct ts__value lower_logic(struct ts__lower *lower, const struct tir_ex
     return (constant != 0) == is_and ? ts__lower_expr(lower, expr->b) : a;
   }
   if (a.type.lanes > 1 || !ts__lower_touches_memory(lower, expr->b)) {
-    return ts__emit_2(lower, is_and ? TS_OP_and : TS_OP_or, a, ts__lower_expr(lower, expr->b));
+    return ts__lower_emit_2(lower, is_and ? TS_OP_and : TS_OP_or, a,
+                            ts__lower_expr(lower, expr->b));
   }
   /* The right side is evaluated only where it decides. */
-  struct ts__value result = ts__emit_variable(lower, a, NULL);
+  struct ts__value result = ts__lower_emit_variable(lower, a, NULL);
   result.level = lower->level;
   lower->nesting++;
-  ts_build_if(lower->build, is_and ? a.operand : ts__emit_1(lower, TS_OP_not, a).operand);
-  ts__emit_assign(lower, result, ts__lower_expr(lower, expr->b));
+  ts_build_if(lower->build, is_and ? a.operand : ts__lower_emit_1(lower, TS_OP_not, a).operand);
+  ts__lower_emit_assign(lower, result, ts__lower_expr(lower, expr->b));
   ts_build_end_if(lower->build);
   lower->nesting--;
   return result;
@@ -228,13 +229,14 @@ static struct ts__value lower_ramp(struct ts__lower *lower, const struct tir_exp
   struct ts_type type = ts__lower_type(lower, expr->dtype);
   struct ts__value operands[2] = {ts__lower_expr(lower, expr->ramp.base),
                                   ts__lower_expr(lower, expr->ramp.stride)};
-  return ts__emit(lower, TS_OP_ramp, type, (enum ts_dtype)type.dtype, operands, 2, NULL);
+  return ts__lower_emit(lower, TS_OP_ramp, type, (enum ts_dtype)type.dtype, operands, 2, NULL);
 }
 
 static struct ts__value component(struct ts__lower *lower, const struct ts__value *vectors,
                                   uint32_t count, int64_t index) {
   for (uint32_t i = 0; i < count && index >= 0; i++) {
-    if (index < vectors[i].type.lanes) return ts__emit_extract(lower, vectors[i], (uint32_t)index);
+    if (index < vectors[i].type.lanes)
+      return ts__lower_emit_extract(lower, vectors[i], (uint32_t)index);
     index -= vectors[i].type.lanes;
   }
   ts__lower_fail(lower, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX,
@@ -257,7 +259,7 @@ static struct ts__value lower_shuffle(struct ts__lower *lower, const struct tir_
     int64_t index = ts__lower_constant(lower, expr->shuffle.indices.items[i], "a shuffle index");
     parts[i] = component(lower, vectors, (uint32_t)count, index);
   }
-  return ts__emit_concat(lower, parts, (uint32_t)picked);
+  return ts__lower_emit_concat(lower, parts, (uint32_t)picked);
 }
 
 static struct ts__value lower_var(struct ts__lower *lower, const struct tir_expr *expr) {
@@ -293,7 +295,7 @@ static struct ts__value lower_expr(struct ts__lower *lower, const struct tir_exp
   case TIR_GE: return lower_binary(lower, TS_OP_le, expr->b, expr->a);
   case TIR_AND:
   case TIR_OR: return lower_logic(lower, expr);
-  case TIR_NOT: return ts__emit_1(lower, TS_OP_not, ts__lower_expr(lower, expr->a));
+  case TIR_NOT: return ts__lower_emit_1(lower, TS_OP_not, ts__lower_expr(lower, expr->a));
   case TIR_SELECT:
     return ts__lower_choice(lower, expr->select.condition, expr->select.true_value,
                             expr->select.false_value);
@@ -301,8 +303,8 @@ static struct ts__value lower_expr(struct ts__lower *lower, const struct tir_exp
   case TIR_BUFFER_LOAD: return ts__lower_load(lower, expr);
   case TIR_RAMP: return lower_ramp(lower, expr);
   case TIR_BROADCAST:
-    return ts__emit_broadcast(lower, ts__lower_expr(lower, expr->broadcast.value),
-                              ts__lower_type(lower, expr->dtype).lanes);
+    return ts__lower_emit_broadcast(lower, ts__lower_expr(lower, expr->broadcast.value),
+                                    ts__lower_type(lower, expr->dtype).lanes);
   case TIR_SHUFFLE: return lower_shuffle(lower, expr);
   case TIR_CALL: return ts__lower_call(lower, expr);
   case TIR_STRING_IMM:

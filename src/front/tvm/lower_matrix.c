@@ -56,7 +56,7 @@ static void array_operands(struct ts__lower *lower, const struct tir_expr *call,
   }
   ts__lower_sum(lower, arg_expr(call, i + 1), &pointer.index, &pointer.offset);
   out[0] = ts_build_array_operand(pointer.storage->index);
-  out[1] = ts__emit_array_index(lower, &pointer).operand;
+  out[1] = ts__lower_emit_array_index(lower, &pointer).operand;
 }
 
 static bool is_word(struct ts__lower *lower, const struct tir_expr *expr, const char *word) {
@@ -82,7 +82,7 @@ struct ts__value ts__builtin_mma(struct ts__lower *lower, const struct tir_expr 
   ts__attr_add(&attrs, TS_ATTR_saturate,
                ts__lower_constant(lower, arg_expr(call, 12), "ptx_mma's saturation"));
   if (lower->status == TS_OK) {
-    ts__emit_raw(lower, TS_OP_mma, ts__scalar_type(c), a, operands, 6, &attrs);
+    ts__lower_emit_raw(lower, TS_OP_mma, ts__scalar_type(c), a, operands, 6, &attrs);
   }
   return ts__value_none();
 }
@@ -105,9 +105,9 @@ struct ts__value ts__builtin_ldmatrix(struct ts__lower *lower, const struct tir_
   ts__attr_add(&attrs, TS_ATTR_scale, from.scale);
   ts__attr_add(&attrs, TS_ATTR_offset, from.offset);
   struct ts_operand operands[4] = {ts_build_array_operand(to.storage->index),
-                                   ts__emit_array_index(lower, &to).operand, from.storage->operand,
-                                   from.index.operand};
-  ts__emit_raw(lower, TS_OP_ldmatrix, ts__scalar_type(to.elem), to.elem, operands, 4, &attrs);
+                                   ts__lower_emit_array_index(lower, &to).operand,
+                                   from.storage->operand, from.index.operand};
+  ts__lower_emit_raw(lower, TS_OP_ldmatrix, ts__scalar_type(to.elem), to.elem, operands, 4, &attrs);
   return ts__value_none();
 }
 
@@ -136,8 +136,8 @@ struct ts__value ts__builtin_stmatrix(struct ts__lower *lower, const struct tir_
     operands[i - 1] = ts__lower_expr(lower, arg_expr(call, i)).operand;
   ts__attr_add(&attrs, TS_ATTR_scale, to.scale);
   ts__attr_add(&attrs, TS_ATTR_offset, to.offset);
-  ts__emit_raw(lower, TS_OP_stmatrix, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, operands,
-               (uint32_t)count - 1, &attrs);
+  ts__lower_emit_raw(lower, TS_OP_stmatrix, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, operands,
+                     (uint32_t)count - 1, &attrs);
   return ts__value_none();
 }
 
@@ -190,21 +190,21 @@ struct ts__value ts__builtin_initialize_descriptor(struct ts__lower *lower,
   }
   uint64_t fixed = (uint64_t)(leading & 0x3fff) << 16 | (uint64_t)(stride & 0x3fff) << 32 |
                    (uint64_t)(layout & 3) << 62;
-  struct ts__value address = ts__emit_address(lower, &start);
+  struct ts__value address = ts__lower_emit_address(lower, &start);
   struct ts_type u32 = ts__scalar_type(TS_DTYPE_u32);
-  address = ts__emit_2(lower, TS_OP_shr, address, ts__value_imm(lower, u32, 4));
-  address = ts__emit_2(lower, TS_OP_and, address, ts__value_imm(lower, u32, 0x3fff));
-  address = ts__emit_convert(lower, TS_DTYPE_u64, address);
-  set_descriptor(lower, storage, ts__emit_2(lower, TS_OP_or, address, u64(lower, fixed)));
+  address = ts__lower_emit_2(lower, TS_OP_shr, address, ts__value_imm(lower, u32, 4));
+  address = ts__lower_emit_2(lower, TS_OP_and, address, ts__value_imm(lower, u32, 0x3fff));
+  address = ts__lower_emit_convert(lower, TS_DTYPE_u64, address);
+  set_descriptor(lower, storage, ts__lower_emit_2(lower, TS_OP_or, address, u64(lower, fixed)));
   return ts__value_none();
 }
 
 /* Adds to the low word, which does not overflow for addresses in shared memory. */
 static struct ts__value advance(struct ts__lower *lower, struct ts__value descriptor,
                                 struct ts__value units) {
-  units = ts__emit_convert(lower, TS_DTYPE_s64, units);
-  units = ts__emit_convert(lower, TS_DTYPE_u64, units);
-  return ts__emit_2(lower, TS_OP_add, descriptor, units);
+  units = ts__lower_emit_convert(lower, TS_DTYPE_s64, units);
+  units = ts__lower_emit_convert(lower, TS_DTYPE_u64, units);
+  return ts__lower_emit_2(lower, TS_OP_add, descriptor, units);
 }
 
 struct ts__value ts__builtin_increase_descriptor(struct ts__lower *lower,
@@ -213,7 +213,8 @@ struct ts__value ts__builtin_increase_descriptor(struct ts__lower *lower,
   struct ts__storage *storage = descriptor_arg(lower, call, 0);
   struct ts__value bytes = ts__lower_expr(lower, arg_expr(call, 1));
   if (!storage) return ts__value_none();
-  struct ts__value units = ts__emit_2(lower, TS_OP_shr, bytes, ts__value_imm(lower, bytes.type, 4));
+  struct ts__value units =
+      ts__lower_emit_2(lower, TS_OP_shr, bytes, ts__value_imm(lower, bytes.type, 4));
   set_descriptor(lower, storage, advance(lower, descriptor_value(storage), units));
   return ts__value_none();
 }
@@ -260,7 +261,7 @@ struct ts__value ts__builtin_wgmma_ss(struct ts__lower *lower, const struct tir_
   ts__attr_set(&attrs, TS_ATTR_scale_a, sign_of(lower, arg_expr(call, 13)));
   ts__attr_set(&attrs, TS_ATTR_scale_b, sign_of(lower, arg_expr(call, 14)));
   if (lower->status == TS_OK) {
-    ts__emit_raw(lower, TS_OP_wgmma_ss, ts__scalar_type(c), a, operands, 5, &attrs);
+    ts__lower_emit_raw(lower, TS_OP_wgmma_ss, ts__scalar_type(c), a, operands, 5, &attrs);
   }
   return ts__value_none();
 }
@@ -286,7 +287,7 @@ struct ts__value ts__builtin_wgmma_rs(struct ts__lower *lower, const struct tir_
   ts__attr_set(&attrs, TS_ATTR_scale_a, sign_of(lower, arg_expr(call, 12)));
   ts__attr_set(&attrs, TS_ATTR_scale_b, sign_of(lower, arg_expr(call, 13)));
   if (lower->status == TS_OK) {
-    ts__emit_raw(lower, TS_OP_wgmma_rs, ts__scalar_type(c), a, operands, 6, &attrs);
+    ts__lower_emit_raw(lower, TS_OP_wgmma_rs, ts__scalar_type(c), a, operands, 6, &attrs);
   }
   return ts__value_none();
 }
@@ -296,7 +297,7 @@ struct ts__value ts__builtin_wgmma_wait(struct ts__lower *lower, const struct ti
   (void)unused;
   int64_t count = ts__lower_constant(lower, arg_expr(call, 0), "wgmma's groups in flight");
   struct ts_operand operand = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), count).operand;
-  ts__emit_raw(lower, TS_OP_wgmma_wait, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, &operand, 1,
-               NULL);
+  ts__lower_emit_raw(lower, TS_OP_wgmma_wait, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, &operand,
+                     1, NULL);
   return ts__value_none();
 }

@@ -110,31 +110,33 @@ bool ts__value_constant(const struct ts__lower *lower, struct ts__value value, i
 bool ts__value_is(const struct ts__lower *lower, struct ts__value value, int64_t constant);
 
 /* An instruction with any operands; its value has the type (comparisons: pred). */
-struct ts__value ts__emit(struct ts__lower *lower, enum ts_op op, struct ts_type type,
-                          enum ts_dtype dtype2, const struct ts__value *operands, uint32_t count,
-                          const struct ts__attrs *attrs);
+struct ts__value ts__lower_emit(struct ts__lower *lower, enum ts_op op, struct ts_type type,
+                                enum ts_dtype dtype2, const struct ts__value *operands,
+                                uint32_t count, const struct ts__attrs *attrs);
 /* The same for instructions with operands that are not values. */
-struct ts_operand ts__emit_raw(struct ts__lower *lower, enum ts_op op, struct ts_type type,
-                               enum ts_dtype dtype2, const struct ts_operand *operands,
-                               uint32_t count, const struct ts__attrs *attrs);
-struct ts__value ts__emit_1(struct ts__lower *lower, enum ts_op op, struct ts__value a);
+struct ts_operand ts__lower_emit_raw(struct ts__lower *lower, enum ts_op op, struct ts_type type,
+                                     enum ts_dtype dtype2, const struct ts_operand *operands,
+                                     uint32_t count, const struct ts__attrs *attrs);
+struct ts__value ts__lower_emit_1(struct ts__lower *lower, enum ts_op op, struct ts__value a);
 /* Both operands have a's type, which is the type worked in. Fast-math attributes are added. */
-struct ts__value ts__emit_2(struct ts__lower *lower, enum ts_op op, struct ts__value a,
-                            struct ts__value b);
-struct ts__value ts__emit_select(struct ts__lower *lower, struct ts__value condition,
-                                 struct ts__value a, struct ts__value b);
-struct ts__value ts__emit_convert(struct ts__lower *lower, enum ts_dtype dtype,
-                                  struct ts__value value);
-struct ts__value ts__emit_broadcast(struct ts__lower *lower, struct ts__value value,
-                                    uint32_t lanes);
-struct ts__value ts__emit_extract(struct ts__lower *lower, struct ts__value value, uint32_t index);
-struct ts__value ts__emit_concat(struct ts__lower *lower, const struct ts__value *parts,
-                                 uint32_t count);
-struct ts__value ts__emit_sreg(struct ts__lower *lower, enum ts_sreg which);
+struct ts__value ts__lower_emit_2(struct ts__lower *lower, enum ts_op op, struct ts__value a,
+                                  struct ts__value b);
+struct ts__value ts__lower_emit_select(struct ts__lower *lower, struct ts__value condition,
+                                       struct ts__value a, struct ts__value b);
+struct ts__value ts__lower_emit_convert(struct ts__lower *lower, enum ts_dtype dtype,
+                                        struct ts__value value);
+struct ts__value ts__lower_emit_broadcast(struct ts__lower *lower, struct ts__value value,
+                                          uint32_t lanes);
+struct ts__value ts__lower_emit_extract(struct ts__lower *lower, struct ts__value value,
+                                        uint32_t index);
+struct ts__value ts__lower_emit_concat(struct ts__lower *lower, const struct ts__value *parts,
+                                       uint32_t count);
+struct ts__value ts__lower_emit_sreg(struct ts__lower *lower, enum ts_sreg which);
 /* A variable that starts as value, and its later assignments. */
-struct ts__value ts__emit_variable(struct ts__lower *lower, struct ts__value value,
-                                   const char *name);
-void ts__emit_assign(struct ts__lower *lower, struct ts__value variable, struct ts__value value);
+struct ts__value ts__lower_emit_variable(struct ts__lower *lower, struct ts__value value,
+                                         const char *name);
+void ts__lower_emit_assign(struct ts__lower *lower, struct ts__value variable,
+                           struct ts__value value);
 
 /* --- expressions (lower_expr.c) */
 struct ts__value ts__lower_expr(struct ts__lower *lower, const struct tir_expr *expr);
@@ -159,17 +161,18 @@ struct ts__value ts__lower_load(struct ts__lower *lower, const struct tir_expr *
 void ts__lower_store(struct ts__lower *lower, const struct tir_stmt *store);
 /* Of a tvm_access_ptr, an address_of, a BufferLoad (its element) or a data variable. */
 struct ts__pointer ts__lower_pointer(struct ts__lower *lower, const struct tir_expr *expr);
-struct ts__value ts__emit_load(struct ts__lower *lower, const struct ts__pointer *pointer,
-                               uint32_t lanes);
-void ts__emit_store(struct ts__lower *lower, const struct ts__pointer *pointer,
-                    struct ts__value value);
+struct ts__value ts__lower_emit_load(struct ts__lower *lower, const struct ts__pointer *pointer,
+                                     uint32_t lanes);
+void ts__lower_emit_store(struct ts__lower *lower, const struct ts__pointer *pointer,
+                          struct ts__value value);
 /* The byte address as one operand: u32 in the shared window, or a global pointer. */
-struct ts__value ts__emit_address(struct ts__lower *lower, const struct ts__pointer *pointer);
+struct ts__value ts__lower_emit_address(struct ts__lower *lower, const struct ts__pointer *pointer);
 /* Fails, naming the call, unless the pointer is of that kind. */
 bool ts__pointer_expect(struct ts__lower *lower, const struct ts__pointer *pointer,
                         enum ts__storage_kind kind, const struct tir_expr *call);
 /* Index of an array element in elements of the pointer's dtype. */
-struct ts__value ts__emit_array_index(struct ts__lower *lower, const struct ts__pointer *pointer);
+struct ts__value ts__lower_emit_array_index(struct ts__lower *lower,
+                                            const struct ts__pointer *pointer);
 
 /* --- statements (lower_stmt.c) */
 void ts__lower_stmt(struct ts__lower *lower, const struct tir_stmt *stmt);
@@ -197,10 +200,10 @@ const struct ts__builtin *ts__builtin_at(size_t index);
 struct ts__value ts__lower_call(struct ts__lower *lower, const struct tir_expr *call);
 enum ts__class { TS__CLASS_NAN, TS__CLASS_INF, TS__CLASS_FINITE };
 /* A shuffle of all 32 lanes with a constant lane operand. */
-struct ts__value ts__emit_shfl_constant(struct ts__lower *lower, enum ts_ir_mode mode,
-                                        struct ts__value value, uint32_t lane);
+struct ts__value ts__lower_emit_shfl_constant(struct ts__lower *lower, enum ts_ir_mode mode,
+                                              struct ts__value value, uint32_t lane);
 /* bar.sync */
-void ts__emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t thread_count);
+void ts__lower_emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t thread_count);
 
 #define BUILTIN(name, handler, argument, min_args, max_args, flags)                                \
   struct ts__value ts__builtin_##handler(struct ts__lower *lower, const struct tir_expr *call,     \

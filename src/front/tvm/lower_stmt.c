@@ -96,17 +96,17 @@ static void leave_loop(struct ts__lower *lower) {
 
 static void emit_loop(struct ts__lower *lower, const struct tir_stmt *loop, struct ts__value first,
                       struct ts__value extent) {
-  struct ts__value end = ts__emit_2(lower, TS_OP_add, first, extent);
-  struct ts__value counter = ts__emit_variable(lower, first, loop->loop.var->name);
+  struct ts__value end = ts__lower_emit_2(lower, TS_OP_add, first, extent);
+  struct ts__value counter = ts__lower_emit_variable(lower, first, loop->loop.var->name);
   enter_loop(lower);
   counter.level = lower->level;
   counter.is_varying = first.is_varying || end.is_varying;
   lower->vars[loop->loop.var->id] = counter;
-  struct ts__value stays = ts__emit_2(lower, TS_OP_lt, counter, end);
+  struct ts__value stays = ts__lower_emit_2(lower, TS_OP_lt, counter, end);
   ts_build_loop_while(lower->build, stays.operand);
   ts__lower_stmt(lower, loop->loop.body);
   struct ts__value one = ts__value_imm(lower, counter.type, 1);
-  ts__emit_assign(lower, counter, ts__emit_2(lower, TS_OP_add, counter, one));
+  ts__lower_emit_assign(lower, counter, ts__lower_emit_2(lower, TS_OP_add, counter, one));
   leave_loop(lower);
 }
 
@@ -217,7 +217,7 @@ static void alloc_variable(struct ts__lower *lower, const struct tir_stmt *stmt,
     ts__lower_unknown(lower, "the initial value of '%s'", buffer->name);
   }
   storage->kind = TS__STORAGE_VARIABLE;
-  storage->operand = ts__emit_variable(lower, start, buffer->name).operand;
+  storage->operand = ts__lower_emit_variable(lower, start, buffer->name).operand;
 }
 
 static void lower_alloc(struct ts__lower *lower, const struct tir_stmt *stmt) {
@@ -279,7 +279,7 @@ static void lower_bind(struct ts__lower *lower, const struct tir_stmt *stmt) {
     return;
   }
   struct ts__value value = ts__lower_expr(lower, stmt->bind.value);
-  if (value.is_mutable) value = ts__emit_variable(lower, value, stmt->bind.var->name);
+  if (value.is_mutable) value = ts__lower_emit_variable(lower, value, stmt->bind.var->name);
   value.is_mutable = false;
   lower->vars[stmt->bind.var->id] = value;
 }
@@ -307,7 +307,7 @@ static void bind_thread(struct ts__lower *lower, const struct tir_stmt *stmt) {
   if (tir_expr_int(stmt->attr.value, &extent) && extent == 1) {
     value = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_s32), 0);
   } else {
-    value = ts__emit_sreg(lower, (enum ts_sreg)(TS_SREG_tid_x + (int)tag));
+    value = ts__lower_emit_sreg(lower, (enum ts_sreg)(TS_SREG_tid_x + (int)tag));
   }
   if (tag >= 3 && lower->block_var_count < TS__BLOCK_VARS) {
     lower->block_axes[lower->block_var_count] = (uint8_t)(tag - 3);
@@ -318,7 +318,7 @@ static void bind_thread(struct ts__lower *lower, const struct tir_stmt *stmt) {
 }
 
 static struct ts__value u32_of(struct ts__lower *lower, struct ts__value value) {
-  return ts__emit_convert(lower, TS_DTYPE_u32, value);
+  return ts__lower_emit_convert(lower, TS_DTYPE_u32, value);
 }
 
 struct block_order {
@@ -330,11 +330,11 @@ struct block_order {
  * along which a panel runs. */
 static struct block_order remap_blocks(struct ts__lower *lower, uint32_t panel, bool by_row) {
 #define U32(a) ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), (int64_t)(a))
-#define OP2(name, a, b) ts__emit_2(lower, TS_OP_##name, a, b)
-  struct ts__value x = u32_of(lower, ts__emit_sreg(lower, TS_SREG_ctaid_x));
-  struct ts__value y = u32_of(lower, ts__emit_sreg(lower, TS_SREG_ctaid_y));
-  struct ts__value grid_x = u32_of(lower, ts__emit_sreg(lower, TS_SREG_nctaid_x));
-  struct ts__value grid_y = u32_of(lower, ts__emit_sreg(lower, TS_SREG_nctaid_y));
+#define OP2(name, a, b) ts__lower_emit_2(lower, TS_OP_##name, a, b)
+  struct ts__value x = u32_of(lower, ts__lower_emit_sreg(lower, TS_SREG_ctaid_x));
+  struct ts__value y = u32_of(lower, ts__lower_emit_sreg(lower, TS_SREG_ctaid_y));
+  struct ts__value grid_x = u32_of(lower, ts__lower_emit_sreg(lower, TS_SREG_nctaid_x));
+  struct ts__value grid_y = u32_of(lower, ts__lower_emit_sreg(lower, TS_SREG_nctaid_y));
   struct ts__value major = by_row ? grid_x : grid_y;
   struct ts__value block = OP2(add, x, OP2(mul, y, grid_x));
   struct ts__value grid = OP2(mul, grid_x, grid_y);
@@ -344,16 +344,16 @@ static struct block_order remap_blocks(struct ts__lower *lower, uint32_t panel, 
   struct ts__value total = OP2(div, OP2(sub, OP2(add, grid, panel_size), U32(1)), panel_size);
   struct ts__value last = OP2(div, OP2(sub, grid, OP2(mul, index, panel_size)), major);
   struct ts__value stride =
-      ts__emit_select(lower, OP2(lt, OP2(add, index, U32(1)), total), U32(panel), last);
+      ts__lower_emit_select(lower, OP2(lt, OP2(add, index, U32(1)), total), U32(panel), last);
   struct ts__value along = OP2(div, offset, stride);
   struct ts__value back = OP2(sub, OP2(sub, major, U32(1)), along);
   struct ts__value is_odd = OP2(ne, OP2(and, index, U32(1)), U32(0));
-  along = ts__emit_select(lower, is_odd, back, along);
+  along = ts__lower_emit_select(lower, is_odd, back, along);
   struct ts__value across = OP2(add, OP2(rem, offset, stride), OP2(mul, index, U32(panel)));
 #undef OP2
 #undef U32
-  along = ts__emit_convert(lower, TS_DTYPE_s32, along);
-  across = ts__emit_convert(lower, TS_DTYPE_s32, across);
+  along = ts__lower_emit_convert(lower, TS_DTYPE_s32, along);
+  across = ts__lower_emit_convert(lower, TS_DTYPE_s32, across);
   return by_row ? (struct block_order){{along, across}} : (struct block_order){{across, along}};
 }
 
@@ -420,8 +420,8 @@ static void lower_assert(struct ts__lower *lower, const struct tir_stmt *stmt) {
     text = ts__lower_string(lower, stmt->assertion.message_parts.items[0], "a message");
   }
   struct ts_operand operands[2] = {condition.operand, ts_build_text(lower->build, text)};
-  ts__emit_raw(lower, TS_OP_assert, ts__scalar_type(TS_DTYPE_pred), TS_DTYPE_pred, operands, 2,
-               NULL);
+  ts__lower_emit_raw(lower, TS_OP_assert, ts__scalar_type(TS_DTYPE_pred), TS_DTYPE_pred, operands,
+                     2, NULL);
 }
 
 static void lower_stmt(struct ts__lower *lower, const struct tir_stmt *stmt) {

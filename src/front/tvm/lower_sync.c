@@ -20,7 +20,7 @@ static void emit_effect(struct ts__lower *lower, enum ts_op op, const struct ts_
   struct ts_operand raw[TS_MAX_OPERANDS];
   for (uint32_t i = 0; i < count; i++)
     raw[i] = operands[i].operand;
-  ts__emit_raw(lower, op, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, raw, count, attrs);
+  ts__lower_emit_raw(lower, op, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, raw, count, attrs);
 }
 
 /* The address of an argument in shared or global memory. */
@@ -28,12 +28,12 @@ static struct ts__value address_arg(struct ts__lower *lower, const struct tir_ex
                                     enum ts__storage_kind kind) {
   struct ts__pointer pointer = ts__lower_pointer(lower, arg_expr(call, i));
   if (!ts__pointer_expect(lower, &pointer, kind, call)) return u32(lower, 0);
-  return ts__emit_address(lower, &pointer);
+  return ts__lower_emit_address(lower, &pointer);
 }
 
 /* --- barriers of the block */
 
-void ts__emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t thread_count) {
+void ts__lower_emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t thread_count) {
   struct ts__value operands[2] = {u32(lower, barrier), u32(lower, thread_count)};
   emit_effect(lower, TS_OP_bar_sync, operands, 2, NULL);
 }
@@ -74,7 +74,7 @@ struct ts__value ts__builtin_bar_red(struct ts__lower *lower, const struct tir_e
   ts__attr_set(&attrs, TS_ATTR_mode, mode);
   enum ts_dtype dtype = mode == TS_IR_MODE_popc ? TS_DTYPE_u32 : TS_DTYPE_pred;
   struct ts__value result =
-      ts__emit(lower, TS_OP_bar_red, ts__scalar_type(dtype), dtype, operands, 3, &attrs);
+      ts__lower_emit(lower, TS_OP_bar_red, ts__scalar_type(dtype), dtype, operands, 3, &attrs);
   return ts__lower_cast(lower, result, call->dtype.elem);
 }
 
@@ -156,8 +156,8 @@ struct ts__value ts__builtin_cp_async(struct ts__lower *lower, const struct tir_
   ts__attr_add(&attrs, TS_ATTR_scale2, to.scale);
   ts__attr_add(&attrs, TS_ATTR_offset2, to.offset);
   ts__attr_set(&attrs, TS_ATTR_bytes, bytes);
-  ts__emit_raw(lower, TS_OP_cp_async, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, operands, 5,
-               &attrs);
+  ts__lower_emit_raw(lower, TS_OP_cp_async, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, operands,
+                     5, &attrs);
   return ts__value_none();
 }
 
@@ -182,7 +182,8 @@ static int64_t last_constant(struct ts__lower *lower, const struct tir_expr *cal
 
 static void emit_tma(struct ts__lower *lower, enum ts_op op, const struct ts_operand *operands,
                      uint32_t count, const struct ts__attrs *attrs) {
-  ts__emit_raw(lower, op, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, operands, count, attrs);
+  ts__lower_emit_raw(lower, op, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, operands, count,
+                     attrs);
 }
 
 struct ts__value ts__builtin_prefetch_descriptor(struct ts__lower *lower,
@@ -253,7 +254,7 @@ static void bulk_store(struct ts__lower *lower, const struct tir_expr *call,
   struct ts__pointer to = ts__lower_pointer(lower, arg_expr(call, 0));
   if (!ts__pointer_expect(lower, &to, TS__STORAGE_GLOBAL, call)) return;
   if (reduces) ts__attr_set(attrs, TS_ATTR_elem, to.elem);
-  struct ts__value operands[3] = {ts__emit_address(lower, &to),
+  struct ts__value operands[3] = {ts__lower_emit_address(lower, &to),
                                   address_arg(lower, call, 1, TS__STORAGE_SHARED),
                                   arg(lower, call, 2)};
   emit_effect(lower, TS_OP_bulk_store, operands, 3, attrs);
@@ -329,7 +330,7 @@ struct ts__value ts__builtin_device_assert(struct ts__lower *lower, const struct
   const char *text = "device assertion failed";
   if (call->call.args.count > 1) text = ts__lower_string(lower, arg_expr(call, 1), "a message");
   struct ts_operand operands[2] = {condition.operand, ts_build_text(lower->build, text)};
-  ts__emit_raw(lower, TS_OP_assert, condition.type, TS_DTYPE_pred, operands, 2, NULL);
+  ts__lower_emit_raw(lower, TS_OP_assert, condition.type, TS_DTYPE_pred, operands, 2, NULL);
   return ts__value_none();
 }
 
@@ -359,8 +360,8 @@ static struct ts__value emit_atomic(struct ts__lower *lower, const struct tir_ex
   add_order(lower, call, &attrs);
   struct ts_operand operands[3] = {to->storage->operand, to->index.operand, value.operand};
   struct ts__value result = {.type = value.type, .level = lower->level, .is_varying = true};
-  result.operand =
-      ts__emit_raw(lower, op, value.type, (enum ts_dtype)value.type.dtype, operands, 3, &attrs);
+  result.operand = ts__lower_emit_raw(lower, op, value.type, (enum ts_dtype)value.type.dtype,
+                                      operands, 3, &attrs);
   return result;
 }
 
@@ -388,7 +389,7 @@ struct ts__value ts__builtin_atomic_vector(struct ts__lower *lower, const struct
   struct ts__pointer to = ts__lower_pointer(lower, arg_expr(call, 0));
   struct ts__pointer from = ts__lower_pointer(lower, arg_expr(call, 1));
   if (lower->status != TS_OK) return ts__value_none();
-  struct ts__value value = ts__emit_load(lower, &from, (uint32_t)lanes);
+  struct ts__value value = ts__lower_emit_load(lower, &from, (uint32_t)lanes);
   emit_atomic(lower, call, &to, value, TS_IR_REDUCE_add, false);
   return ts__value_none();
 }
