@@ -478,7 +478,7 @@ static enum ts_status decode_all(struct decoder *d) {
   return TS_OK;
 }
 
-enum ts_status ts__decode(struct ts_ctx *ctx, struct ts__program *program) {
+enum ts_status ts__program_decode(struct ts_ctx *ctx, struct ts__program *program) {
   struct decoder d = {.ctx = ctx, .program = program, .function = program->function};
   enum ts_status status = decode_all(&d);
   ts_vec_free(&d.constants, ctx->allocator);

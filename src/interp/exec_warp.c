@@ -152,3 +152,10 @@ enum ts__step ts__exec_warp_sync(struct ts__warp *warp, const struct ts__code *c
   (void)code;
   return TS__STEP_NEXT;
 }
+
+/* Registers of a thread are not counted here: a hint. */
+enum ts__step ts__exec_set_max_nreg(struct ts__warp *warp, const struct ts__code *code) {
+  (void)warp;
+  (void)code;
+  return TS__STEP_NEXT;
+}

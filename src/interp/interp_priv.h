@@ -202,7 +202,7 @@ enum ts__step ts__exec_ternary(struct ts__warp *warp, const struct ts__code *cod
 
 /* Fills code, constants and layout of a program whose other fields are set. Everything is taken
  * from program->arena. TS_UNSUPPORTED, with the place, for an instruction nothing can execute. */
-enum ts_status ts__decode(struct ts_ctx *ctx, struct ts__program *program);
+enum ts_status ts__program_decode(struct ts_ctx *ctx, struct ts__program *program);
 
 /* joins[b]: the block where lanes that part at the end of block b meet again, TS_NONE when they do
  * not (join.c). From the arena. */

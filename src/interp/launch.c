@@ -432,7 +432,7 @@ static enum ts_status prepare(struct ts_ctx *ctx, struct ts__program *program) {
   TS_TRY(check_args(ctx, program));
   program->threads_per_block = launch->block[0] * launch->block[1] * launch->block[2];
   program->warps_per_block = (program->threads_per_block + TS__LANES - 1) / TS__LANES;
-  TS_TRY(ts__decode(ctx, program));
+  TS_TRY(ts__program_decode(ctx, program));
   return check_size(ctx, program);
 }
 
