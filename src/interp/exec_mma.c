@@ -87,10 +87,12 @@ enum ts__step ts__exec_ldmatrix(struct ts__warp *warp, const struct ts__code *co
   uint32_t count = (uint32_t)attribute(warp, code, TS_ATTR_num, 1);
   bool is_transposed = attribute(warp, code, TS_ATTR_trans, 0) != 0;
   if (count > MAX_MATRICES) count = MAX_MATRICES;
-  uint32_t *dst = ts__fragment(warp, code, 0, (enum ts_dtype)code->dtype, count);
+  /* Registers beyond the array are lost, as a compiler that keeps the array in registers does. */
+  uint32_t kept = count;
+  uint32_t *dst = ts__fragment_part(warp, code, 0, (enum ts_dtype)code->dtype, &kept);
   if (!dst) return ts__after_checks(warp);
   if (ts__wgmma_in_flight(warp) &&
-      ts__wgmma_conflict(warp, code, (uint32_t)((dst - warp->local) / TS__LANES), count, true) &&
+      ts__wgmma_conflict(warp, code, (uint32_t)((dst - warp->local) / TS__LANES), kept, true) &&
       warp->block->status != TS_OK)
     return TS__STEP_FAULT;
   uint64_t addresses[TS__LANES];
@@ -98,7 +100,7 @@ enum ts__step ts__exec_ldmatrix(struct ts__warp *warp, const struct ts__code *co
   ts__address_lanes(warp, code, &code->operands[2], &code->operands[3], code->scale, code->offset,
                     addresses);
   find_rows(warp, code, addresses, count * MATRIX_ROWS, false, rows);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < kept; i++) {
     uint32_t words[TS__LANES];
     load_matrix(words, rows + i * MATRIX_ROWS);
     if (is_transposed) transpose(words);
@@ -144,10 +146,10 @@ static bool find_fragments(struct ts__warp *warp, const struct ts__code *code,
   f->a_words = info->m * info->k * ts_dtype_bits(op->a) / lane_bits;
   f->b_words = info->n * info->k * ts_dtype_bits(op->b) / lane_bits;
   f->c_words = info->m * info->n * ts_dtype_bits(op->acc) / lane_bits;
-  f->a = ts__fragment(warp, code, 0, op->a, f->a_words);
-  f->b = f->a ? ts__fragment(warp, code, 2, op->b, f->b_words) : NULL;
-  f->c = f->b ? ts__fragment(warp, code, 4, op->acc, f->c_words) : NULL;
-  return f->c != NULL;
+  f->c = ts__fragment(warp, code, 0, op->acc, f->c_words);
+  f->a = f->c ? ts__fragment(warp, code, 2, op->a, f->a_words) : NULL;
+  f->b = f->a ? ts__fragment(warp, code, 4, op->b, f->b_words) : NULL;
+  return f->b != NULL;
 }
 
 static bool is_settled(struct ts__warp *warp, const struct ts__code *code,

@@ -350,6 +350,10 @@ void ts__matrix_cache_free(struct ts__matrix_cache *cache); /* NULL is fine */
  * index is the next operand. NULL after a report. */
 uint32_t *ts__fragment(struct ts__warp *warp, const struct ts__code *code, uint32_t operand,
                        enum ts_dtype dtype, uint32_t word_count);
+/* As ts__fragment, but when the array ends early the report is followed by the part that there is:
+ * *word_count is lowered. */
+uint32_t *ts__fragment_part(struct ts__warp *warp, const struct ts__code *code, uint32_t operand,
+                            enum ts_dtype dtype, uint32_t *word_count);
 /* The accumulator words take product + accumulator, or with zero the product alone. */
 void ts__matrix_multiply(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
                          uint32_t steps, uint32_t *accumulator, bool zero);

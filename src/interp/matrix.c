@@ -94,20 +94,29 @@ static bool common_index(struct ts__warp *warp, const struct ts__code *code,
   return true;
 }
 
-uint32_t *ts__fragment(struct ts__warp *warp, const struct ts__code *code, uint32_t operand,
-                       enum ts_dtype dtype, uint32_t word_count) {
+uint32_t *ts__fragment_part(struct ts__warp *warp, const struct ts__code *code, uint32_t operand,
+                            enum ts_dtype dtype, uint32_t *word_count) {
   const struct ts__operand *array = &code->operands[operand];
   int64_t index, limit = array->extra / 4, bits = ts_dtype_bits(dtype);
   if (!common_index(warp, code, &code->operands[operand + 1], &index)) return NULL;
   /* A register is a whole word, so an index within one has no meaning. */
-  if (index >= 0 && index <= limit * 32 / bits && index * bits % 32 == 0 &&
-      index * bits / 32 + word_count <= limit)
-    return warp->local + array->offset + index * bits / 32 * TS__LANES;
-  ts__hazard(warp, code, TS_DIAG_BOUNDS_LOCAL, TS_NONE, TS_NONE, NULL,
-             "%s uses %u registers from element %lld on of an array of %lld words",
-             ts_op_info((enum ts_op)code->op)->mnemonic, word_count, (long long)index,
-             (long long)limit);
-  return NULL;
+  bool is_inside = index >= 0 && index < limit * 32 / bits && index * bits % 32 == 0;
+  int64_t left = is_inside ? limit - index * bits / 32 : 0;
+  if (left < *word_count) {
+    ts__hazard(warp, code, TS_DIAG_BOUNDS_LOCAL, TS_NONE, TS_NONE, NULL,
+               "%s uses %u registers from element %lld on of an array of %lld words",
+               ts_op_info((enum ts_op)code->op)->mnemonic, *word_count, (long long)index,
+               (long long)limit);
+    *word_count = (uint32_t)left;
+  }
+  return left > 0 ? warp->local + array->offset + index * bits / 32 * TS__LANES : NULL;
+}
+
+uint32_t *ts__fragment(struct ts__warp *warp, const struct ts__code *code, uint32_t operand,
+                       enum ts_dtype dtype, uint32_t word_count) {
+  uint32_t available = word_count;
+  uint32_t *words = ts__fragment_part(warp, code, operand, dtype, &available);
+  return available == word_count ? words : NULL;
 }
 
 enum { MAX_ACCUMULATORS = TS__PANEL_COLUMNS / 2 };
