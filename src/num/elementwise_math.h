@@ -1,11 +1,10 @@
-/* Special functions, one lane each. core_* stand for the hardware's table units (ex2, lg2, rcp,
- * rsqrt, sqrt, sin, cos, tanh): here correctly rounded up to rare cases, which hardware is not, so
- * fidelity.def lists them as UNKNOWN. Around them are the expansions that CUDA 13.0 emits, which are
- * exact as soon as the cores are. Only IEEE operations: equal bits on every host. */
+/* Special functions, one lane each: the expansions that CUDA 13.0 emits around the special function
+ * unit (elementwise_sfu.h; only its tanh is a stand-in, correctly rounded up to rare cases, which
+ * fidelity.def lists as UNKNOWN). Only IEEE and integer operations: equal bits on every host. */
 #ifndef TS_NUM_ELEMENTWISE_MATH_H
 #define TS_NUM_ELEMENTWISE_MATH_H
 
-#include "num/elementwise_lanes.h"
+#include "num/elementwise_sfu.h"
 
 /* 2^x in binary64 for |x| <= 1000: 2^n times the Taylor series of 2^r, |r| <= 1/2. */
 LANE double exp2_wide(double x) {
@@ -31,106 +30,7 @@ LANE double exp2_wide(double x) {
   return double_of(bits64_of(p) + (n << 52));
 }
 
-/* log2 of a positive normal binary64: exponent plus the atanh series of the mantissa. */
-LANE double log2_wide(double x) {
-  uint64_t bits = bits64_of(x) - UINT64_C(0x3fe6a09e667f3bcd);
-  int64_t exponent = (int64_t)bits >> 52;
-  double m = double_of((bits & UINT64_C(0xfffffffffffff)) + UINT64_C(0x3fe6a09e667f3bcd));
-  double f = (m - 1.0) / (m + 1.0), s = f * f;
-  double p = 1.0 / 23;
-  p = p * s + 1.0 / 21;
-  p = p * s + 1.0 / 19;
-  p = p * s + 1.0 / 17;
-  p = p * s + 1.0 / 15;
-  p = p * s + 1.0 / 13;
-  p = p * s + 1.0 / 11;
-  p = p * s + 1.0 / 9;
-  p = p * s + 1.0 / 7;
-  p = p * s + 1.0 / 5;
-  p = p * s + 1.0 / 3;
-  double log_m = (p * s) * f + f; /* half the natural logarithm */
-  /* exponent is small: through int32_t, which every instruction set converts. */
-  return (double)(int32_t)exponent + log_m * 0x1.71547652b82fep1;
-}
-
-/* sin and cos of 2 pi t, |t| <= 1/8. */
-LANE double sin_turn(double t) {
-  double x = t * 0x1.921fb54442d18p2, s = x * x;
-  double p = -1.0 / 1307674368000.0;
-  p = p * s + 1.0 / 6227020800.0;
-  p = p * s - 1.0 / 39916800.0;
-  p = p * s + 1.0 / 362880.0;
-  p = p * s - 1.0 / 5040.0;
-  p = p * s + 1.0 / 120.0;
-  p = p * s - 1.0 / 6.0;
-  return (p * s) * x + x;
-}
-
-LANE double cos_turn(double t) {
-  double x = t * 0x1.921fb54442d18p2, s = x * x;
-  double p = 1.0 / 20922789888000.0;
-  p = p * s - 1.0 / 87178291200.0;
-  p = p * s + 1.0 / 479001600.0;
-  p = p * s - 1.0 / 3628800.0;
-  p = p * s + 1.0 / 40320.0;
-  p = p * s - 1.0 / 720.0;
-  p = p * s + 1.0 / 24.0;
-  p = p * s - 0.5;
-  return p * s + 1.0;
-}
-
-/* sin(2 pi (t + quarter / 4)) for any |t| < 2^22. */
-LANE double sin_turns(double t, uint64_t quarter) {
-  const double magic = 0x1.8p52;
-  double shifted = t * 4.0 + magic;
-  double r = t - (shifted - magic) * 0.25;
-  uint64_t quadrant = bits64_of(shifted) + quarter;
-  double y = quadrant & 1u ? cos_turn(r) : sin_turn(r);
-  return quadrant & 2u ? -y : y;
-}
-
-/* Cores: operands and results flushed, as the table units do. --------------------------------- */
-
-LANE float core_ex2(float x) {
-  float in = float_of(flush(bits_of(x)));
-  float clamped = in > 200.0f ? 200.0f : in;
-  clamped = clamped < -200.0f ? -200.0f : clamped;
-  float y = (float)exp2_wide((double)clamped);
-  return x != x ? x : float_of(flush(bits_of(y)));
-}
-
-LANE float core_lg2(float x) {
-  uint32_t bits = flush(bits_of(x));
-  bool positive = bits > 0 && bits < 0x7f800000u;
-  float y = (float)log2_wide(positive ? (double)float_of(bits) : 1.0);
-  y = bits == 0x7f800000u ? float_of(0x7f800000u) : y;
-  y = bits > 0x7f800000u ? float_of(0x7fffffffu) : y; /* NaN and negative */
-  y = (bits & 0x7fffffffu) == 0 ? float_of(0xff800000u) : y;
-  return y;
-}
-
-LANE float core_rcp(float x) {
-  return float_of(flush(bits_of(1.0f / float_of(flush(bits_of(x))))));
-}
-
-LANE float core_rsq(float x) {
-  return (float)(1.0 / __builtin_sqrt((double)float_of(flush(bits_of(x)))));
-}
-
-LANE float core_sqrt(float x) { return __builtin_sqrtf(float_of(flush(bits_of(x)))); }
-
-/* The unit takes turns: the multiplication by 1 / 2 pi before it rounds toward zero. */
-LANE float core_sin(float x, uint64_t quarter) {
-  double exact = (double)x * (double)float_of(0x3e22f983u);
-  float turns = (float)exact;
-  double size = exact < 0 ? -exact : exact;
-  bool grew = (double)(turns < 0 ? -turns : turns) > size;
-  turns = float_of(bits_of(turns) - (grew ? 1u : 0u));
-  bool small = turns < 0x1p22f && turns > -0x1p22f;
-  float y = (float)sin_turns(small ? (double)turns : 0.0, quarter);
-  y = (bits_of(turns) & 0x7fffffffu) == 0 && quarter == 0 ? turns : y;
-  return (bits_of(x) & 0x7fffffffu) >= 0x7f800000u ? float_of(0x7fffffffu) : y;
-}
+/* The table unit's tanh: correctly rounded here, which hardware is not. --------------------- */
 
 LANE float core_tanh(float x) {
   float size = float_of(bits_of(x) & 0x7fffffffu);
