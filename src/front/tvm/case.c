@@ -72,19 +72,19 @@ struct search {
 static uint32_t find_origin(struct search *search, const struct tir_expr *expr) {
   int64_t index;
   switch (expr->kind) {
-    case TIR_VAR: return search->origin[expr->var->id];
-    case TIR_SELECT: return find_origin(search, expr->select.true_value);
-    case TIR_CAST: return find_origin(search, expr->cast.value);
-    case TIR_CALL:
-      if (expr->call.args.count == 0) return 0;
-      if (strcmp(expr->call.op, "tirx.tvm_struct_get") == 0 && expr->call.args.count == 3 &&
-          expr->call.args.items[0]->kind == TIR_VAR &&
-          expr->call.args.items[0]->var == search->args &&
-          tir_expr_int(expr->call.args.items[1], &index))
-        return index >= 0 && index < MAX_PARAMS ? (uint32_t)index + 1 : 0;
-      if (strcmp(expr->call.op, "tirx.isnullptr") == 0) return 0;
-      return find_origin(search, expr->call.args.items[0]);
-    default: return 0;
+  case TIR_VAR: return search->origin[expr->var->id];
+  case TIR_SELECT: return find_origin(search, expr->select.true_value);
+  case TIR_CAST: return find_origin(search, expr->cast.value);
+  case TIR_CALL:
+    if (expr->call.args.count == 0) return 0;
+    if (strcmp(expr->call.op, "tirx.tvm_struct_get") == 0 && expr->call.args.count == 3 &&
+        expr->call.args.items[0]->kind == TIR_VAR &&
+        expr->call.args.items[0]->var == search->args &&
+        tir_expr_int(expr->call.args.items[1], &index))
+      return index >= 0 && index < MAX_PARAMS ? (uint32_t)index + 1 : 0;
+    if (strcmp(expr->call.op, "tirx.isnullptr") == 0) return 0;
+    return find_origin(search, expr->call.args.items[0]);
+  default: return 0;
   }
 }
 
@@ -131,22 +131,23 @@ static void note_bind(struct search *search, const struct tir_stmt *stmt) {
 
 static void search_stmt(struct search *search, const struct tir_stmt *stmt) {
   switch (stmt->kind) {
-    case TIR_SEQ:
-      for (size_t i = 0; i < stmt->seq.count; i++) search_stmt(search, stmt->seq.items[i]);
-      break;
-    case TIR_ATTR: search_stmt(search, stmt->attr.body); break;
-    case TIR_BIND: note_bind(search, stmt); break;
-    case TIR_DECL_BUFFER: {
-      const struct tir_buffer *buffer = stmt->decl.buffer;
-      uint32_t origin = search->origin[buffer->data->id];
-      bool is_device_data = origin && strcmp(buffer->scope, "global") == 0 &&
-                            strstr(buffer->data->name, "_shape") == NULL &&
-                            strstr(buffer->data->name, "_strides") == NULL;
-      if (is_device_data && search->status == TS_OK)
-        search->status = describe_tensor(search, buffer, &search->tvm->params[origin - 1]);
-      break;
-    }
-    default: break;
+  case TIR_SEQ:
+    for (size_t i = 0; i < stmt->seq.count; i++)
+      search_stmt(search, stmt->seq.items[i]);
+    break;
+  case TIR_ATTR: search_stmt(search, stmt->attr.body); break;
+  case TIR_BIND: note_bind(search, stmt); break;
+  case TIR_DECL_BUFFER: {
+    const struct tir_buffer *buffer = stmt->decl.buffer;
+    uint32_t origin = search->origin[buffer->data->id];
+    bool is_device_data = origin && strcmp(buffer->scope, "global") == 0 &&
+                          strstr(buffer->data->name, "_shape") == NULL &&
+                          strstr(buffer->data->name, "_strides") == NULL;
+    if (is_device_data && search->status == TS_OK)
+      search->status = describe_tensor(search, buffer, &search->tvm->params[origin - 1]);
+    break;
+  }
+  default: break;
   }
 }
 
@@ -186,21 +187,21 @@ static enum ts_status find_accesses(struct ts_ctx *ctx, struct ts_arena *arena,
     const struct ts_insn *insn = &function->insns.data[i];
     uint8_t kinds = 0;
     switch (insn->op) {
-      case TS_OP_ld_global:
-      case TS_OP_cp_async:
-      case TS_OP_bulk_load:
-      case TS_OP_tma_load:
-      case TS_OP_tma_load_multicast:
-      case TS_OP_tma_load_im2col: kinds = ACCESS_READ; break;
-      case TS_OP_st_global: kinds = ACCESS_WRITE; break;
-      case TS_OP_bulk_store:
-      case TS_OP_tma_store:
-        kinds = ts_insn_attr(function, insn, TS_ATTR_reduce, 0) ? ACCESS_READ | ACCESS_WRITE
-                                                                : ACCESS_WRITE;
-        break;
-      case TS_OP_atom_global:
-      case TS_OP_atom_global_ret: kinds = ACCESS_READ | ACCESS_WRITE; break;
-      default: break;
+    case TS_OP_ld_global:
+    case TS_OP_cp_async:
+    case TS_OP_bulk_load:
+    case TS_OP_tma_load:
+    case TS_OP_tma_load_multicast:
+    case TS_OP_tma_load_im2col: kinds = ACCESS_READ; break;
+    case TS_OP_st_global: kinds = ACCESS_WRITE; break;
+    case TS_OP_bulk_store:
+    case TS_OP_tma_store:
+      kinds = ts_insn_attr(function, insn, TS_ATTR_reduce, 0) ? ACCESS_READ | ACCESS_WRITE
+                                                              : ACCESS_WRITE;
+      break;
+    case TS_OP_atom_global:
+    case TS_OP_atom_global_ret: kinds = ACCESS_READ | ACCESS_WRITE; break;
+    default: break;
     }
     for (uint32_t j = 0; j < insn->operand_count; j++) {
       const struct ts_operand *operand = ts_insn_operand(function, insn, j);
@@ -263,22 +264,23 @@ static void flow_call(struct flow *flow, const struct tir_exprs *args) {
 
 static void flow_stmt(struct flow *flow, const struct tir_stmt *stmt) {
   switch (stmt->kind) {
-    case TIR_SEQ:
-      for (size_t i = 0; i < stmt->seq.count; i++) flow_stmt(flow, stmt->seq.items[i]);
-      break;
-    case TIR_ATTR: flow_stmt(flow, stmt->attr.body); break;
-    case TIR_FOR: flow_stmt(flow, stmt->loop.body); break;
-    case TIR_IF:
-      flow_stmt(flow, stmt->branch.then_case);
-      if (stmt->branch.else_case) flow_stmt(flow, stmt->branch.else_case);
-      break;
-    case TIR_BIND: note_bind(flow->search, stmt); break;
-    case TIR_EVALUATE:
-      if (stmt->evaluate.value->kind == TIR_CALL &&
-          strcmp(stmt->evaluate.value->call.op, "tirx.tvm_call_packed") == 0)
-        flow_call(flow, &stmt->evaluate.value->call.args);
-      break;
-    default: break;
+  case TIR_SEQ:
+    for (size_t i = 0; i < stmt->seq.count; i++)
+      flow_stmt(flow, stmt->seq.items[i]);
+    break;
+  case TIR_ATTR: flow_stmt(flow, stmt->attr.body); break;
+  case TIR_FOR: flow_stmt(flow, stmt->loop.body); break;
+  case TIR_IF:
+    flow_stmt(flow, stmt->branch.then_case);
+    if (stmt->branch.else_case) flow_stmt(flow, stmt->branch.else_case);
+    break;
+  case TIR_BIND: note_bind(flow->search, stmt); break;
+  case TIR_EVALUATE:
+    if (stmt->evaluate.value->kind == TIR_CALL &&
+        strcmp(stmt->evaluate.value->call.op, "tirx.tvm_call_packed") == 0)
+      flow_call(flow, &stmt->evaluate.value->call.args);
+    break;
+  default: break;
   }
 }
 
@@ -315,8 +317,7 @@ static enum ts_status list_kernels(struct ts_ctx *ctx, struct ts_tvm_case *tvm,
     if (!function || function->params.count != device->funcs[i]->params.count)
       return ts_fail(ctx, TS_INTERNAL, TS_DIAG_INTERNAL, TS_FILE_PLACE(device->path),
                      "kernel %s was not lowered with its parameters", name);
-    tvm->kernels[tvm->kernel_count++] =
-        (struct ts__host_kernel){name, function, device->funcs[i]};
+    tvm->kernels[tvm->kernel_count++] = (struct ts__host_kernel){name, function, device->funcs[i]};
   }
   return TS_OK;
 }
@@ -359,12 +360,8 @@ void ts_tvm_close(struct ts_tvm_case *tvm) {
   tvm->allocator->resize(tvm->allocator->user, tvm, sizeof *tvm, 0);
 }
 
-const struct ts_module *ts_tvm_module(const struct ts_tvm_case *tvm) {
-  return tvm->module;
-}
-uint32_t ts_tvm_param_count(const struct ts_tvm_case *tvm) {
-  return tvm->param_count;
-}
+const struct ts_module *ts_tvm_module(const struct ts_tvm_case *tvm) { return tvm->module; }
+uint32_t ts_tvm_param_count(const struct ts_tvm_case *tvm) { return tvm->param_count; }
 const struct ts_tvm_param *ts_tvm_param(const struct ts_tvm_case *tvm, uint32_t index) {
   return index < tvm->param_count ? &tvm->params[index] : NULL;
 }

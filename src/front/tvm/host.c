@@ -82,18 +82,18 @@ static enum ts_status run_seq(struct ts__host *host, const struct tir_stmt *stmt
 static enum ts_status run_stmt(struct ts__host *host, const struct tir_stmt *stmt) {
   if (stmt->place.file) host->place = stmt->place;
   switch (stmt->kind) {
-    case TIR_SEQ: return run_seq(host, stmt);
-    case TIR_ASSERT: return run_assert(host, stmt);
-    case TIR_BIND: return ts__host_eval(host, stmt->bind.value, &host->vars[stmt->bind.var->id]);
-    case TIR_DECL_BUFFER: return TS_OK;
-    case TIR_ATTR: return run_attr(host, stmt);
-    case TIR_FOR: return run_for(host, stmt);
-    case TIR_IF: return run_if(host, stmt);
-    case TIR_EVALUATE: return run_evaluate(host, stmt);
-    default:
-      return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
-                           "node %u: unknown statement %s", stmt->node,
-                           tir_stmt_kind_text(stmt->kind));
+  case TIR_SEQ: return run_seq(host, stmt);
+  case TIR_ASSERT: return run_assert(host, stmt);
+  case TIR_BIND: return ts__host_eval(host, stmt->bind.value, &host->vars[stmt->bind.var->id]);
+  case TIR_DECL_BUFFER: return TS_OK;
+  case TIR_ATTR: return run_attr(host, stmt);
+  case TIR_FOR: return run_for(host, stmt);
+  case TIR_IF: return run_if(host, stmt);
+  case TIR_EVALUATE: return run_evaluate(host, stmt);
+  default:
+    return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
+                         "node %u: unknown statement %s", stmt->node,
+                         tir_stmt_kind_text(stmt->kind));
   }
 }
 
@@ -102,7 +102,7 @@ static enum ts_status run_stmt(struct ts__host *host, const struct tir_stmt *stm
 /* A value of tirx.kernel_launch_params: where the launch argument goes. */
 static enum ts_status set_dimension(struct ts__host *host, struct ts_launch *launch,
                                     const char *tag, int64_t value) {
-  uint32_t *grid_or_block = strncmp(tag, "blockIdx.", 9) == 0    ? launch->grid
+  uint32_t *grid_or_block = strncmp(tag, "blockIdx.", 9) == 0     ? launch->grid
                             : strncmp(tag, "threadIdx.", 10) == 0 ? launch->block
                                                                   : NULL;
   if (strcmp(tag, "tirx.use_dyn_shared_memory") == 0 && value >= 0) {
@@ -124,9 +124,9 @@ static enum ts_status set_dimension(struct ts__host *host, struct ts_launch *lau
 static enum ts_status convert_argument(struct ts__host *host, const struct ts_param *param,
                                        const struct ts__host_value *value,
                                        struct ts_launch_arg *arg) {
-  static const enum ts__host_kind wanted[] = {
-      [TS_PARAM_POINTER] = TS__HOST_ADDRESS, [TS_PARAM_TENSORMAP] = TS__HOST_MAP,
-      [TS_PARAM_SCALAR] = TS__HOST_INT};
+  static const enum ts__host_kind wanted[] = {[TS_PARAM_POINTER] = TS__HOST_ADDRESS,
+                                              [TS_PARAM_TENSORMAP] = TS__HOST_MAP,
+                                              [TS_PARAM_SCALAR] = TS__HOST_INT};
   static const enum ts_launch_arg_kind kinds[] = {[TS_PARAM_POINTER] = TS_LAUNCH_ARG_POINTER,
                                                   [TS_PARAM_TENSORMAP] = TS_LAUNCH_ARG_TENSORMAP,
                                                   [TS_PARAM_SCALAR] = TS_LAUNCH_ARG_SCALAR};
@@ -147,20 +147,17 @@ static enum ts_status convert_argument(struct ts__host *host, const struct ts_pa
   if (value->kind != wanted[param->kind] || !is_map_made)
     return ts__host_fail(host, TS_BAD_INPUT, TS_DIAG_INPUT_TYPE,
                          "argument %s of the kernel is %s, expected %s", param->name,
-                         ts__host_kind_text(value->kind),
-                         ts__host_kind_text(wanted[param->kind]));
+                         ts__host_kind_text(value->kind), ts__host_kind_text(wanted[param->kind]));
   arg->value = param->kind == TS_PARAM_TENSORMAP ? value->index
-               : param->kind == TS_PARAM_SCALAR
-                   ? ts_dtype_encoding(dtype, (uint64_t)value->integer)
-                   : (uint64_t)value->integer;
+               : param->kind == TS_PARAM_SCALAR ? ts_dtype_encoding(dtype, (uint64_t)value->integer)
+                                                : (uint64_t)value->integer;
   return TS_OK;
 }
 
 static enum ts_status read_launch_sizes(struct ts__host *host, const struct ts__host_kernel *kernel,
                                         const struct tir_exprs *args, struct ts_launch *launch) {
   size_t formal_count = kernel->function->params.count;
-  const struct tir_value *tags =
-      tir_map_find(kernel->tir->attrs, "tirx.kernel_launch_params");
+  const struct tir_value *tags = tir_map_find(kernel->tir->attrs, "tirx.kernel_launch_params");
   size_t tag_count = tags && tags->kind == TIR_VALUE_ARRAY ? tags->array.count : 0;
   if (args->count != 1 + formal_count + tag_count)
     return ts__host_fail(host, TS_BAD_INPUT, TS_DIAG_INPUT_TYPE,
@@ -182,7 +179,8 @@ static enum ts_status launch(struct ts__host *host, const struct ts__host_kernel
                              .grid = {1, 1, 1},
                              .block = {1, 1, 1},
                              .arg_count = (uint32_t)function->params.count};
-  for (int i = 0; i < 3; i++) launch.cluster[i] = function->cluster[i] ? function->cluster[i] : 1;
+  for (int i = 0; i < 3; i++)
+    launch.cluster[i] = function->cluster[i] ? function->cluster[i] : 1;
   int64_t is_cooperative = 0;
   tir_value_int(tir_map_find(kernel->tir->attrs, "use_cooperative_groups"), &is_cooperative);
   launch.is_cooperative = is_cooperative != 0;

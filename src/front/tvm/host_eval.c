@@ -36,17 +36,17 @@ enum ts_status ts__host_fail(struct ts__host *host, enum ts_status status, enum 
 
 const char *ts__host_kind_text(enum ts__host_kind kind) {
   switch (kind) {
-    case TS__HOST_UNSET: return "an unset variable";
-    case TS__HOST_INT: return "an integer";
-    case TS__HOST_FLOAT: return "a float";
-    case TS__HOST_NULL: return "a null pointer";
-    case TS__HOST_RESULT: return "a handle of the calling convention";
-    case TS__HOST_ARGS: return "the packed arguments";
-    case TS__HOST_TENSOR: return "a tensor";
-    case TS__HOST_SHAPE: return "a shape array";
-    case TS__HOST_STRIDES: return "a stride array";
-    case TS__HOST_ADDRESS: return "a device pointer";
-    case TS__HOST_MAP: return "a tensor map";
+  case TS__HOST_UNSET: return "an unset variable";
+  case TS__HOST_INT: return "an integer";
+  case TS__HOST_FLOAT: return "a float";
+  case TS__HOST_NULL: return "a null pointer";
+  case TS__HOST_RESULT: return "a handle of the calling convention";
+  case TS__HOST_ARGS: return "the packed arguments";
+  case TS__HOST_TENSOR: return "a tensor";
+  case TS__HOST_SHAPE: return "a shape array";
+  case TS__HOST_STRIDES: return "a stride array";
+  case TS__HOST_ADDRESS: return "a device pointer";
+  case TS__HOST_MAP: return "a tensor map";
   }
   return "?";
 }
@@ -81,9 +81,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
   return quotient - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 
-static int64_t as_signed(uint64_t value) {
-  return (int64_t)value;
-}
+static int64_t as_signed(uint64_t value) { return (int64_t)value; }
 
 static enum ts_status divide(struct ts__host *host, const struct tir_expr *expr, int64_t a,
                              int64_t b, int64_t *out) {
@@ -96,22 +94,22 @@ static enum ts_status divide(struct ts__host *host, const struct tir_expr *expr,
     return TS_OK;
   }
   switch (expr->kind) {
-    case TIR_DIV: *out = a / b; break;
-    case TIR_MOD: *out = a % b; break;
-    case TIR_FLOOR_DIV: *out = floor_div(a, b); break;
-    default: *out = as_signed((uint64_t)a - (uint64_t)floor_div(a, b) * (uint64_t)b); break;
+  case TIR_DIV: *out = a / b; break;
+  case TIR_MOD: *out = a % b; break;
+  case TIR_FLOOR_DIV: *out = floor_div(a, b); break;
+  default: *out = as_signed((uint64_t)a - (uint64_t)floor_div(a, b) * (uint64_t)b); break;
   }
   return TS_OK;
 }
 
 static bool compare(enum tir_expr_kind kind, int order) {
   switch (kind) {
-    case TIR_EQ: return order == 0;
-    case TIR_NE: return order != 0;
-    case TIR_LT: return order < 0;
-    case TIR_LE: return order <= 0;
-    case TIR_GT: return order > 0;
-    default: return order >= 0;
+  case TIR_EQ: return order == 0;
+  case TIR_NE: return order != 0;
+  case TIR_LT: return order < 0;
+  case TIR_LE: return order <= 0;
+  case TIR_GT: return order > 0;
+  default: return order >= 0;
   }
 }
 
@@ -121,19 +119,19 @@ static enum ts_status eval_binary(struct ts__host *host, const struct tir_expr *
   TS_TRY(ts__host_eval_int(host, expr->a, &a));
   TS_TRY(ts__host_eval_int(host, expr->b, &b));
   bool is_unsigned = ts_dtype_is_unsigned_int(expr->a->dtype.elem);
-  int order = is_unsigned ? ((uint64_t)a > (uint64_t)b) - ((uint64_t)a < (uint64_t)b)
-                          : (a > b) - (a < b);
+  int order =
+      is_unsigned ? ((uint64_t)a > (uint64_t)b) - ((uint64_t)a < (uint64_t)b) : (a > b) - (a < b);
   switch (expr->kind) {
-    case TIR_ADD: result = as_signed((uint64_t)a + (uint64_t)b); break;
-    case TIR_SUB: result = as_signed((uint64_t)a - (uint64_t)b); break;
-    case TIR_MUL: result = as_signed((uint64_t)a * (uint64_t)b); break;
-    case TIR_MIN: result = order < 0 ? a : b; break;
-    case TIR_MAX: result = order > 0 ? a : b; break;
-    case TIR_DIV:
-    case TIR_MOD:
-    case TIR_FLOOR_DIV:
-    case TIR_FLOOR_MOD: TS_TRY(divide(host, expr, a, b, &result)); break;
-    default: result = compare(expr->kind, order); break;
+  case TIR_ADD: result = as_signed((uint64_t)a + (uint64_t)b); break;
+  case TIR_SUB: result = as_signed((uint64_t)a - (uint64_t)b); break;
+  case TIR_MUL: result = as_signed((uint64_t)a * (uint64_t)b); break;
+  case TIR_MIN: result = order < 0 ? a : b; break;
+  case TIR_MAX: result = order > 0 ? a : b; break;
+  case TIR_DIV:
+  case TIR_MOD:
+  case TIR_FLOOR_DIV:
+  case TIR_FLOOR_MOD: TS_TRY(divide(host, expr, a, b, &result)); break;
+  default: result = compare(expr->kind, order); break;
   }
   *out = make_int(wrap(expr->dtype, result));
   return TS_OK;
@@ -209,27 +207,27 @@ static enum ts_status get_tensor_field(struct ts__host *host, const struct tir_e
   const struct ts_tensor_argument *tensor = &host->arguments[index].tensor;
   const struct ts_dtype_info *dtype = ts_dtype_info((enum ts_dtype)tensor->dtype);
   switch (field) {
-    case FIELD_DATA:
-      *out = (struct ts__host_value){.kind = TS__HOST_ADDRESS, .integer = (int64_t)tensor->address};
-      if (tensor->address == 0) out->kind = TS__HOST_NULL;
-      return TS_OK;
-    case FIELD_SHAPE:
-      *out = (struct ts__host_value){.kind = TS__HOST_SHAPE, .index = index};
-      return TS_OK;
-    case FIELD_STRIDES:
-      *out = (struct ts__host_value){.kind = tensor->strides ? TS__HOST_STRIDES : TS__HOST_NULL,
-                                     .index = index};
-      return TS_OK;
-    case FIELD_NDIM: *out = make_int(tensor->rank); return TS_OK;
-    case FIELD_TYPE_CODE: *out = make_int(dtype->dlpack_code); return TS_OK;
-    case FIELD_TYPE_BITS: *out = make_int(dtype->bits); return TS_OK;
-    case FIELD_TYPE_LANES: *out = make_int(1); return TS_OK;
-    case FIELD_BYTE_OFFSET: *out = make_int((int64_t)tensor->byte_offset); return TS_OK;
-    case FIELD_DEVICE_ID: *out = make_int(0); return TS_OK;
-    case FIELD_DEVICE_TYPE: *out = make_int(DEVICE_CUDA); return TS_OK;
-    default:
-      return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
-                           "node %u: unknown field %lld of a tensor", expr->node, (long long)field);
+  case FIELD_DATA:
+    *out = (struct ts__host_value){.kind = TS__HOST_ADDRESS, .integer = (int64_t)tensor->address};
+    if (tensor->address == 0) out->kind = TS__HOST_NULL;
+    return TS_OK;
+  case FIELD_SHAPE:
+    *out = (struct ts__host_value){.kind = TS__HOST_SHAPE, .index = index};
+    return TS_OK;
+  case FIELD_STRIDES:
+    *out = (struct ts__host_value){.kind = tensor->strides ? TS__HOST_STRIDES : TS__HOST_NULL,
+                                   .index = index};
+    return TS_OK;
+  case FIELD_NDIM: *out = make_int(tensor->rank); return TS_OK;
+  case FIELD_TYPE_CODE: *out = make_int(dtype->dlpack_code); return TS_OK;
+  case FIELD_TYPE_BITS: *out = make_int(dtype->bits); return TS_OK;
+  case FIELD_TYPE_LANES: *out = make_int(1); return TS_OK;
+  case FIELD_BYTE_OFFSET: *out = make_int((int64_t)tensor->byte_offset); return TS_OK;
+  case FIELD_DEVICE_ID: *out = make_int(0); return TS_OK;
+  case FIELD_DEVICE_TYPE: *out = make_int(DEVICE_CUDA); return TS_OK;
+  default:
+    return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
+                         "node %u: unknown field %lld of a tensor", expr->node, (long long)field);
   }
 }
 
@@ -380,39 +378,39 @@ static enum ts_status eval_var(struct ts__host *host, const struct tir_expr *exp
 enum ts_status ts__host_eval(struct ts__host *host, const struct tir_expr *expr,
                              struct ts__host_value *out) {
   switch (expr->kind) {
-    case TIR_VAR:
-    case TIR_SIZE_VAR: return eval_var(host, expr, out);
-    case TIR_INT_IMM: *out = make_int(expr->int_value); return TS_OK;
-    case TIR_FLOAT_IMM:
-      *out = (struct ts__host_value){.kind = TS__HOST_FLOAT, .number = expr->float_value};
-      return TS_OK;
-    case TIR_AND:
-    case TIR_OR:
-    case TIR_NOT: return eval_logic(host, expr, out);
-    case TIR_ADD:
-    case TIR_SUB:
-    case TIR_MUL:
-    case TIR_DIV:
-    case TIR_MOD:
-    case TIR_FLOOR_DIV:
-    case TIR_FLOOR_MOD:
-    case TIR_MIN:
-    case TIR_MAX:
-    case TIR_EQ:
-    case TIR_NE:
-    case TIR_LT:
-    case TIR_LE:
-    case TIR_GT:
-    case TIR_GE: return eval_binary(host, expr, out);
-    case TIR_SELECT:
-      return eval_choice(host, expr->select.condition, expr->select.true_value,
-                         expr->select.false_value, out);
-    case TIR_CAST: return eval_cast(host, expr, out);
-    case TIR_BUFFER_LOAD: return eval_load(host, expr, out);
-    case TIR_CALL: return eval_call(host, expr, out);
-    default:
-      return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
-                           "node %u: %s cannot be evaluated on the host", expr->node,
-                           tir_expr_kind_text(expr->kind));
+  case TIR_VAR:
+  case TIR_SIZE_VAR: return eval_var(host, expr, out);
+  case TIR_INT_IMM: *out = make_int(expr->int_value); return TS_OK;
+  case TIR_FLOAT_IMM:
+    *out = (struct ts__host_value){.kind = TS__HOST_FLOAT, .number = expr->float_value};
+    return TS_OK;
+  case TIR_AND:
+  case TIR_OR:
+  case TIR_NOT: return eval_logic(host, expr, out);
+  case TIR_ADD:
+  case TIR_SUB:
+  case TIR_MUL:
+  case TIR_DIV:
+  case TIR_MOD:
+  case TIR_FLOOR_DIV:
+  case TIR_FLOOR_MOD:
+  case TIR_MIN:
+  case TIR_MAX:
+  case TIR_EQ:
+  case TIR_NE:
+  case TIR_LT:
+  case TIR_LE:
+  case TIR_GT:
+  case TIR_GE: return eval_binary(host, expr, out);
+  case TIR_SELECT:
+    return eval_choice(host, expr->select.condition, expr->select.true_value,
+                       expr->select.false_value, out);
+  case TIR_CAST: return eval_cast(host, expr, out);
+  case TIR_BUFFER_LOAD: return eval_load(host, expr, out);
+  case TIR_CALL: return eval_call(host, expr, out);
+  default:
+    return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
+                         "node %u: %s cannot be evaluated on the host", expr->node,
+                         tir_expr_kind_text(expr->kind));
   }
 }

@@ -10,17 +10,17 @@
 #include "front/tvm/tvm.h"
 
 enum ts__host_kind {
-  TS__HOST_UNSET,    /* a variable nobody has bound */
-  TS__HOST_INT,      /* integers and bools: integer */
-  TS__HOST_FLOAT,    /* number */
-  TS__HOST_NULL,     /* a null handle */
-  TS__HOST_RESULT,   /* self_handle, result: opaque handles of the calling convention */
-  TS__HOST_ARGS,     /* the packed arguments */
-  TS__HOST_TENSOR,   /* a DLTensor: index = parameter */
-  TS__HOST_SHAPE,    /* int64_t[rank] of a tensor: index = parameter */
-  TS__HOST_STRIDES,  /* likewise */
-  TS__HOST_ADDRESS,  /* device memory: integer = address */
-  TS__HOST_MAP       /* a tensor map: index; TS_NONE before it is created */
+  TS__HOST_UNSET,   /* a variable nobody has bound */
+  TS__HOST_INT,     /* integers and bools: integer */
+  TS__HOST_FLOAT,   /* number */
+  TS__HOST_NULL,    /* a null handle */
+  TS__HOST_RESULT,  /* self_handle, result: opaque handles of the calling convention */
+  TS__HOST_ARGS,    /* the packed arguments */
+  TS__HOST_TENSOR,  /* a DLTensor: index = parameter */
+  TS__HOST_SHAPE,   /* int64_t[rank] of a tensor: index = parameter */
+  TS__HOST_STRIDES, /* likewise */
+  TS__HOST_ADDRESS, /* device memory: integer = address */
+  TS__HOST_MAP      /* a tensor map: index; TS_NONE before it is created */
 };
 
 struct ts__host_value {

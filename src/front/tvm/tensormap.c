@@ -153,8 +153,8 @@ enum ts_status ts__host_create_tensormap(struct ts__host *host, const struct tir
   TS_TRY(read_tail(&reader, &map));
   TS_TRY(check(host, &map));
   struct ts__host_value *variable = &host->vars[args->items[0]->var->id];
-  *variable = (struct ts__host_value){.kind = TS__HOST_MAP,
-                                      .index = (uint32_t)host->tensormaps.count};
+  *variable =
+      (struct ts__host_value){.kind = TS__HOST_MAP, .index = (uint32_t)host->tensormaps.count};
   if (ts_vec_push(&host->tensormaps, host->ctx->allocator, map)) return ts_fail_memory(host->ctx);
   return TS_OK;
 }
