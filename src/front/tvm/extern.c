@@ -1,5 +1,6 @@
 /* Functions of TileLang's device library that device modules call by name, expanded into the
- * instructions they consist of, in their order: AllReduce (reduce.h), CumSum and CumMax (scan.h). */
+ * instructions they consist of, in their order: AllReduce (reduce.h), CumSum and CumMax (scan.h);
+ * and its printing. */
 #include "front/tvm/lower_priv.h"
 
 #include <limits.h>
@@ -421,6 +422,31 @@ static void lower_scan(struct ts__lower *lower, const struct tir_expr *call,
   lower->nesting--;
 }
 
+/* --- printing: debug_print_msg(text), _var(text, value), _buffer_value(text, name, index, value) */
+
+static bool lower_print(struct ts__lower *lower, const struct tir_expr *call, const char *text) {
+  static const char prefix[] = "debug_print_";
+  if (strncmp(text, prefix, sizeof prefix - 1)) return false;
+  struct ts_operand operands[TS_MAX_OPERANDS];
+  const char *message = "";
+  uint32_t count = 1;
+  for (size_t i = 1; i < call->call.args.count && count < TS_MAX_OPERANDS; i++) {
+    const struct tir_expr *arg = call->call.args.items[i];
+    const char *word = tir_expr_string(arg);
+    if (word) {
+      const char *joined =
+          ts_arena_printf(lower->scratch, "%s%s%s", message, *message ? " " : "", word);
+      message = joined ? joined : word;
+    } else {
+      operands[count++] = ts__lower_expr(lower, arg).operand;
+    }
+  }
+  operands[0] = ts_build_text(lower->build, message);
+  ts__lower_emit_raw(lower, TS_OP_print, ts__scalar_type(TS_DTYPE_u32), TS_DTYPE_u32, operands,
+                     count, NULL);
+  return true;
+}
+
 /* --- dispatch */
 
 struct ts__value ts__builtin_extern(struct ts__lower *lower, const struct tir_expr *call,
@@ -437,6 +463,8 @@ struct ts__value ts__builtin_extern(struct ts__lower *lower, const struct tir_ex
       return ts__value_none();
     }
   }
+  if (lower_print(lower, call, text)) return ts__value_none();
+  if (!strcmp(text, "__nanosleep")) return ts__value_none(); /* time has no meaning here */
   ts__lower_unknown(lower, "the function '%s'", text);
   return ts__value_none();
 }

@@ -327,6 +327,15 @@ struct ts__value ts__builtin_sreg(struct ts__lower *lower, const struct tir_expr
   return ts__lower_cast(lower, value, call->dtype.elem);
 }
 
+/* The thread's linear number divided by a constant. */
+struct ts__value ts__builtin_thread_div(struct ts__lower *lower, const struct tir_expr *call,
+                                        int threads) {
+  struct ts__value warp = ts__lower_emit_sreg(lower, TS_SREG_warpid);
+  struct ts__value warps = ts__value_imm(lower, warp.type, threads / TS_WARP_LANES);
+  struct ts__value group = ts__lower_emit_2(lower, TS_OP_div, warp, warps);
+  return ts__lower_cast(lower, group, call->dtype.elem);
+}
+
 struct ts__value ts__builtin_elect(struct ts__lower *lower, const struct tir_expr *call,
                                    int unused) {
   (void)unused;

@@ -338,8 +338,9 @@ struct ts__value ts__builtin_device_assert(struct ts__lower *lower, const struct
 
 static void add_order(struct ts__lower *lower, const struct tir_expr *call,
                       struct ts__attrs *attrs) {
-  if (call->call.args.count < 3) return;
-  int64_t order = ts__lower_constant(lower, arg_expr(call, 2), "a memory order");
+  bool is_load = !strcmp(call->call.op, "tl.atomic_load_elem_op");
+  if (call->call.args.count < (is_load ? 2 : 3)) return;
+  int64_t order = ts__lower_constant(lower, arg_expr(call, is_load ? 1 : 2), "a memory order");
   ts__attr_add(attrs, TS_ATTR_order, order == 1 ? 2 : order); /* consume is acquire */
 }
 
@@ -384,12 +385,31 @@ struct ts__value ts__builtin_atomic_ret(struct ts__lower *lower, const struct ti
 }
 
 /* Both arguments are pointers; each element is added by itself. */
-struct ts__value ts__builtin_atomic_vector(struct ts__lower *lower, const struct tir_expr *call,
-                                           int lanes) {
+static struct ts__value vector_atomic(struct ts__lower *lower, const struct tir_expr *call,
+                                      int lanes, bool returns) {
   struct ts__pointer to = ts__lower_pointer(lower, arg_expr(call, 0));
   struct ts__pointer from = ts__lower_pointer(lower, arg_expr(call, 1));
   if (lower->status != TS_OK) return ts__value_none();
   struct ts__value value = ts__lower_emit_load(lower, &from, (uint32_t)lanes);
-  emit_atomic(lower, call, &to, value, TS_IR_REDUCE_add, false);
+  return emit_atomic(lower, call, &to, value, TS_IR_REDUCE_add, returns);
+}
+
+struct ts__value ts__builtin_atomic_vector(struct ts__lower *lower, const struct tir_expr *call,
+                                           int lanes) {
+  vector_atomic(lower, call, lanes, false);
   return ts__value_none();
+}
+
+struct ts__value ts__builtin_atomic_vector_ret(struct ts__lower *lower, const struct tir_expr *call,
+                                               int lanes) {
+  return vector_atomic(lower, call, lanes, true);
+}
+
+/* (pointer, order) */
+struct ts__value ts__builtin_atomic_load(struct ts__lower *lower, const struct tir_expr *call,
+                                         int unused) {
+  (void)unused;
+  struct ts__pointer from = ts__lower_pointer(lower, arg_expr(call, 0));
+  struct ts__value zero = ts__value_imm(lower, ts__scalar_type(from.elem), 0);
+  return emit_atomic(lower, call, &from, zero, TS_IR_REDUCE_load, true);
 }
