@@ -94,15 +94,23 @@ enum ts__step ts__exec_vote(struct ts__warp *warp, const struct ts__code *code) 
   return TS__STEP_NEXT;
 }
 
+static uint32_t lanes_equal(const uint64_t value[TS__LANES], uint32_t lanes, uint64_t wanted) {
+  uint32_t equal = 0;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1)
+    if (value[ts__first_lane(rest)] == wanted) equal |= rest & (0u - rest);
+  return equal;
+}
+
 /* any: the members with this lane's value; all: the members when all have one value, else 0 */
 enum ts__step ts__exec_match(struct ts__warp *warp, const struct ts__code *code) {
-  uint32_t lanes = members(warp, &code->operands[1]), result[TS__LANES] = {0};
+  uint32_t lanes = members(warp, &code->operands[1]), result[TS__LANES];
+  bool wants_all = code->scale == TS_IR_MODE_all;
   uint64_t value[TS__LANES];
   ts__operand_lanes64(warp, &code->operands[0], value);
+  uint64_t first = value[lanes ? ts__first_lane(lanes) : 0];
   for (uint32_t lane = 0; lane < TS__LANES; lane++) {
-    for (uint32_t other = 0; other < TS__LANES; other++)
-      if (lanes >> other & 1 && value[other] == value[lane]) result[lane] |= 1u << other;
-    if (code->scale == TS_IR_MODE_all && result[lane] != lanes) result[lane] = 0;
+    result[lane] = lanes_equal(value, lanes, wants_all ? first : value[lane]);
+    if (wants_all && result[lane] != lanes) result[lane] = 0;
   }
   ts__write_slots32(warp, code, result);
   return TS__STEP_NEXT;

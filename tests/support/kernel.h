@@ -65,6 +65,29 @@ static inline void kernel_begin_as(struct kernel *k, const char *body, bool with
   k->plan = (struct ts_launch_plan){.launches = &k->launch, .launch_count = 1};
 }
 
+/* Copies a pattern in which $A stands for values[0], $B for values[1] and so on. */
+static inline void kernel_text(char *text, size_t size_bytes, const char *pattern,
+                               const char *const *values) {
+  size_t used = 0;
+  for (; *pattern && used + 1 < size_bytes; pattern++) {
+    if (*pattern != '$') {
+      text[used++] = *pattern;
+      continue;
+    }
+    const char *value = values[*++pattern - 'A'];
+    size_t length = strlen(value);
+    ck_assert_uint_lt(used + length, size_bytes);
+    memcpy(text + used, value, length);
+    used += length;
+  }
+  text[used] = 0;
+}
+
+static inline const char *kernel_number(char text[16], int64_t value) {
+  snprintf(text, 16, "%lld", (long long)value);
+  return text;
+}
+
 static inline void kernel_begin(struct kernel *k, const char *body) {
   kernel_begin_as(k, body, true);
 }

@@ -1,0 +1,101 @@
+/* Machine files: the shipped one equals the default that is compiled in; faults are named with their
+ * line. */
+#include "base/file.h"
+#include "machine/machine.h"
+#include "support/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct fixture {
+  struct ts_diag_list diags;
+  struct ts_ctx ctx;
+};
+
+static void begin(struct fixture *x) {
+  ck_assert_int_eq(ts_diag_list_init(&x->diags, &ts_allocator_libc), TS_OK);
+  x->ctx = (struct ts_ctx){&ts_allocator_libc, &x->diags};
+}
+
+static void end(struct fixture *x) { ts_diag_list_free(&x->diags); }
+
+START_TEST(test_default_is_the_file) {
+  struct fixture x;
+  struct ts_machine built_in, alias, file;
+  memset(&built_in, 0, sizeof built_in);
+  memset(&alias, 0, sizeof alias);
+  memset(&file, 0, sizeof file);
+  begin(&x);
+  ts_machine_default(&built_in);
+  ck_assert_int_eq(ts_machine_load(&x.ctx, "nowhere", "h200", &alias), TS_OK);
+  ck_assert_int_eq(ts_machine_load(&x.ctx, NULL, "machines/h200-sxm.mach", &file), TS_OK);
+  const struct ts_machine *others[] = {&alias, &file};
+  for (int i = 0; i < 2; i++) {
+    ck_assert_str_eq(built_in.name, others[i]->name);
+    ck_assert_str_eq(built_in.profile, others[i]->profile);
+#define LIMIT(key, member, kind, unit, value)                                                      \
+  ck_assert_msg(built_in.member == others[i]->member, "%s", #key);
+#include "machine/limit.def"
+#undef LIMIT
+  }
+  ck_assert_uint_eq(built_in.max_shared_bytes_per_block, 227 * 1024);
+  end(&x);
+}
+END_TEST
+
+START_TEST(test_unknown_machine) {
+  struct fixture x;
+  struct ts_machine machine;
+  begin(&x);
+  ck_assert_int_eq(ts_machine_load(&x.ctx, "machines", "z80", &machine), TS_BAD_ARGUMENT);
+  ck_assert_ptr_nonnull(strstr(x.diags.items.data[0].message, "machines/z80.mach"));
+  ck_assert_int_ne(ts_machine_load(&x.ctx, "machines", "./none.mach", &machine), TS_OK);
+  end(&x);
+}
+END_TEST
+
+/* The text of the shipped file with `from` replaced by `to` must give the message at the line. */
+static void check_fault(const char *from, const char *to, uint32_t line, const char *message) {
+  static const char path[] = "test_machine.tmp.mach";
+  struct fixture x;
+  struct ts_file file;
+  struct ts_machine machine;
+  char text[8192];
+  begin(&x);
+  ck_assert_int_eq(ts_file_read(&x.ctx, "machines/h200-sxm.mach", 1 << 16, &file), TS_OK);
+  const char *at = strstr(file.data, from);
+  ck_assert_ptr_nonnull(at);
+  int length = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - file.data), file.data, to,
+                        at + strlen(from));
+  ck_assert_int_lt(length, (int)sizeof text);
+  ck_assert_int_eq(ts_file_write(&x.ctx, path, text, (size_t)length), TS_OK);
+  ck_assert_int_eq(ts_machine_load(&x.ctx, NULL, path, &machine), TS_BAD_INPUT);
+  remove(path);
+  ck_assert_int_eq(x.diags.items.data[0].code, TS_DIAG_INPUT_MACHINE);
+  ck_assert_uint_eq(x.diags.items.data[0].place.line, line);
+  ck_assert_msg(strstr(x.diags.items.data[0].message, message) != NULL, "%s",
+                x.diags.items.data[0].message);
+  ts_file_free(&file);
+  end(&x);
+}
+
+START_TEST(test_faults) {
+  check_fault("tilesim-machine 1", "tilesim-machine 2", 1, "version 2");
+  check_fault("tilesim-machine", "machine", 1, "expected \"tilesim-machine 1\"");
+  check_fault("name    h200-sxm", "name", 2, "expected \"name NAME\"");
+  check_fault("name    h200-sxm", "name a-name-that-is-much-longer-than-it-may-be", 2, "longer");
+  check_fault("132 SMs", "132 cores", 6, "expected the unit \"SMs\"");
+  check_fault("132 SMs", "-1 SMs", 6, "not a number");
+  check_fault("132 SMs", "4294967296 SMs", 6, "not a number that fits");
+  check_fault("141000000000", "99999999999999999999", 17, "not a number that fits");
+  check_fault("max_grid_x ", "max_grid_w ", 9, "unknown key \"max_grid_w\"");
+  check_fault("max_grid_x ", "max_grid_y ", 10, "given twice");
+  check_fault("sm_count  ", "# sm_count", 17, "sm_count is missing");
+  check_fault("SMs       DOC", "SMs       RUMOUR", 6, "not \"RUMOUR\"");
+  check_fault("NVIDIA H200 data sheet: 141 GB of HBM3e", "", 17, "has no source");
+}
+END_TEST
+
+int main(void) {
+  return RUN_TESTS("machine", test_default_is_the_file, test_unknown_machine, test_faults);
+}
