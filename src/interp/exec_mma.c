@@ -133,14 +133,8 @@ enum ts__step ts__exec_stmatrix(struct ts__warp *warp, const struct ts__code *co
 
 /* --- mma */
 
-/* Operand registers of an mma, or NULLs after a report. */
-struct fragments {
-  uint32_t *a, *b, *c;
-  uint32_t a_words, b_words, c_words;
-};
-
 static bool find_fragments(struct ts__warp *warp, const struct ts__code *code,
-                           const struct ts__matrix_info *info, struct fragments *f) {
+                           const struct ts__matrix_info *info, struct ts__mma_registers *f) {
   uint32_t lane_bits = TS__LANES * 32;
   const struct ts_mma_op *op = info->op;
   f->a_words = info->m * info->k * ts_dtype_bits(op->a) / lane_bits;
@@ -149,12 +143,15 @@ static bool find_fragments(struct ts__warp *warp, const struct ts__code *code,
   f->c = ts__fragment(warp, code, 0, op->acc, f->c_words);
   f->a = f->c ? ts__fragment(warp, code, 2, op->a, f->a_words) : NULL;
   f->b = f->a ? ts__fragment(warp, code, 4, op->b, f->b_words) : NULL;
+  f->c_array = code->operands[0].offset;
+  f->a_array = code->operands[2].offset;
+  f->b_array = code->operands[4].offset;
   return f->b != NULL;
 }
 
 static bool is_settled(struct ts__warp *warp, const struct ts__code *code,
-                       const struct fragments *f) {
-  if (!ts__wgmma_in_flight(warp)) return true;
+                       const struct ts__mma_registers *f) {
+  if (warp->wgmma_count == 0) return true;
   const uint32_t *local = warp->local;
   ts__wgmma_conflict(warp, code, (uint32_t)((f->a - local) / TS__LANES), f->a_words, false);
   ts__wgmma_conflict(warp, code, (uint32_t)((f->b - local) / TS__LANES), f->b_words, false);
@@ -163,24 +160,6 @@ static bool is_settled(struct ts__warp *warp, const struct ts__code *code,
 }
 
 enum { MAX_OPERAND_BYTES = 16 * 32 };
-
-/* m16n8: registers in the order of PTX. */
-static void multiply_16(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
-                        const struct fragments *f) {
-  const uint32_t *rows[MAX_OPERAND_BYTES / 128];
-  _Alignas(64) uint8_t dense[MAX_OPERAND_BYTES];
-  const struct ts_mma_op *op = info->op;
-  size_t a_bits = ts_dtype_bits(op->a), b_bits = ts_dtype_bits(op->b);
-  for (uint32_t r = 0; r < f->a_words; r++)
-    rows[r] = f->a + r * TS__LANES;
-  ts_mma_gather_a(op, dense, rows);
-  ts_mma_prepare_a(op, scratch, 16, 1, dense, info->k * a_bits / 8, a_bits / 8, info->flags);
-  for (uint32_t r = 0; r < f->b_words; r++)
-    rows[r] = f->b + r * TS__LANES;
-  ts_mma_gather_b(op, dense, rows);
-  ts_mma_prepare_b(op, scratch, 8, 1, dense, info->k * b_bits / 8, b_bits / 8, info->flags);
-  ts__matrix_multiply(info, scratch, 1, f->c, false);
-}
 
 /* Lane l's registers of an 8-row operand: elements of row (column) l / 4, a quarter of k. */
 static void gather_8(uint8_t *dense, const uint32_t *registers, uint32_t words) {
@@ -191,7 +170,7 @@ static void gather_8(uint8_t *dense, const uint32_t *registers, uint32_t words) 
 
 /* m8n8: accumulators of lane l are row l / 4, columns 2 (l % 4) and the next one. */
 static void multiply_8(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
-                       const struct fragments *f) {
+                       const struct ts__mma_registers *f) {
   _Alignas(64) uint8_t a[MAX_OPERAND_BYTES], b[MAX_OPERAND_BYTES], c[8 * 8 * 8];
   const struct ts_mma_op *op = info->op;
   size_t a_bits = ts_dtype_bits(op->a), b_bits = ts_dtype_bits(op->b);
@@ -206,21 +185,33 @@ static void multiply_8(const struct ts__matrix_info *info, struct ts_mma_scratch
       memcpy(f->c + w * TS__LANES + lane, c + (lane * f->c_words + w) * 4, 4);
 }
 
+/* The product of the active lanes at once, after what has been deferred. */
+static bool multiply_now(struct ts__warp *warp, const struct ts__matrix_info *info,
+                         const struct ts__mma_registers *f) {
+  uint32_t saved[8 * TS__LANES];
+  bool is_partial = warp->active != UINT32_MAX;
+  ts__mma_flush(warp);
+  if (is_partial) memcpy(saved, f->c, f->c_words * TS__LANES * sizeof *saved);
+  if (info->m == 8)
+    multiply_8(info, warp->block->mma_scratch, f);
+  else if (!ts__mma_defer(warp, info, f))
+    return false;
+  ts__mma_flush(warp);
+  for (uint32_t w = 0; is_partial && w < f->c_words; w++)
+    blend(f->c + w * TS__LANES, saved + w * TS__LANES, ~warp->active);
+  return true;
+}
+
 enum ts__step ts__exec_mma(struct ts__warp *warp, const struct ts__code *code) {
   const struct ts__matrix_info *info = ts__matrix_info(warp, code, TS_MMA_SYNC);
-  struct fragments f;
+  struct ts__mma_registers f;
   if (!info) return TS__STEP_FAULT;
   if (!find_fragments(warp, code, info, &f) || !is_settled(warp, code, &f))
     return ts__after_checks(warp);
-  uint32_t saved[8 * TS__LANES];
-  bool is_partial = warp->active != UINT32_MAX;
-  if (is_partial) memcpy(saved, f.c, f.c_words * TS__LANES * sizeof *saved);
-  if (info->m == 16)
-    multiply_16(info, warp->block->mma_scratch, &f);
-  else
-    multiply_8(info, warp->block->mma_scratch, &f);
-  for (uint32_t w = 0; is_partial && w < f.c_words; w++)
-    blend(f.c + w * TS__LANES, saved + w * TS__LANES, ~warp->active);
+  bool may_wait = info->m == 16 && warp->active == UINT32_MAX && warp->wgmma_count == 0 &&
+                  f.c_array != f.a_array && f.c_array != f.b_array;
+  bool done = may_wait ? ts__mma_defer(warp, info, &f) : multiply_now(warp, info, &f);
+  if (!done) return ts__fault_memory(warp);
   if (ts__matrix_emit(warp, code, info, info->m) != TS_OK) return TS__STEP_FAULT;
   return TS__STEP_NEXT;
 }

@@ -32,7 +32,8 @@ enum ts_status ts__warp_matrix_init(struct ts__warp *warp) {
   if (!state) return ts_fail_memory(warp->block->ctx);
   state->last = &state->first;
   warp->matrix = state;
-  warp->wgmma_count = 0;
+  warp->wgmma_count = warp->deferred_count = 0;
+  warp->mma_batch = NULL;
   return TS_OK;
 }
 
@@ -59,6 +60,7 @@ static bool overlaps(const struct ts__warp *warp, const uint32_t *registers, uin
 bool ts__wgmma_conflict(struct ts__warp *warp, const struct ts__code *code, uint32_t first_word,
                         uint32_t word_count, bool is_write) {
   const struct matrix_state *state = warp->matrix;
+  ts__mma_flush(warp);
   for (const struct wgmma *w = state->first; w; w = w->next) {
     bool is_accumulator = overlaps(warp, w->accumulator, w->c_words, first_word, word_count);
     bool is_operand =
@@ -94,6 +96,16 @@ uint32_t ts__wgmma_reads(const struct ts__block *block, uint64_t address, uint64
 
 /* --- execution */
 
+static bool holds(const struct ts__panel *panel, const struct wgmma *const *chain, uint32_t steps) {
+  const struct ts__matrix_info *info = chain[0]->info;
+  if (panel->op != info->op || panel->n != info->n || panel->steps != steps ||
+      panel->is_k_major != info->b_is_k_major || panel->flags != info->flags)
+    return false;
+  for (uint32_t s = 0; s < steps; s++)
+    if (panel->descriptors[s] != chain[s]->b_descriptor) return false;
+  return true;
+}
+
 /* The panel with B of the chain: from the cache, or made in the place that is of least use. */
 static struct ts__panel *find_panel(struct ts__warp *warp, const struct wgmma *const *chain,
                                     uint32_t steps) {
@@ -103,30 +115,30 @@ static struct ts__panel *find_panel(struct ts__warp *warp, const struct wgmma *c
   struct ts__panel *victim = &cache->panels[0];
   for (uint32_t i = 0; i < TS__PANEL_COUNT; i++) {
     struct ts__panel *panel = &cache->panels[i];
-    bool is_current =
-        panel->info && panel->version == block->shared.version && panel->block == block->index;
+    bool is_current = panel->version == block->shared.version && panel->block == block->index;
     if (!is_current) panel->last_use = 0;
     if (panel->last_use < victim->last_use) victim = panel;
-    if (!is_current || panel->info != info || panel->steps != steps) continue;
-    uint32_t s = 0;
-    while (s < steps && panel->descriptors[s] == chain[s]->b_descriptor)
-      s++;
-    if (s < steps) continue;
+    if (!is_current || !holds(panel, chain, steps)) continue;
     panel->last_use = ++cache->use_count;
     return panel;
   }
-  if (!victim->scratch)
-    victim->scratch = ts_mma_scratch_new(block->ctx->allocator, 16, TS__PANEL_COLUMNS,
-                                         TS__PANEL_STEPS * TS__MAX_K);
-  if (!victim->scratch) return NULL;
-  victim->info = info;
-  victim->steps = steps;
-  victim->version = block->shared.version;
-  victim->block = block->index;
-  victim->last_use = ++cache->use_count;
+  struct ts_mma_scratch *scratch = victim->scratch;
+  if (!scratch)
+    scratch = ts_mma_scratch_new(block->ctx->allocator, 16, TS__PANEL_COLUMNS,
+                                 TS__PANEL_STEPS * TS__MAX_K);
+  *victim = (struct ts__panel){.op = info->op,
+                               .n = info->n,
+                               .steps = steps,
+                               .is_k_major = info->b_is_k_major,
+                               .flags = info->flags,
+                               .version = block->shared.version,
+                               .block = block->index,
+                               .last_use = ++cache->use_count,
+                               .scratch = scratch};
+  if (!scratch) return NULL;
   for (uint32_t s = 0; s < steps; s++)
     victim->descriptors[s] = chain[s]->b_descriptor;
-  ts__prepare_b(info, victim->scratch, block->shared.data, victim->descriptors, steps);
+  ts__prepare_b(info, scratch, block->shared.data, victim->descriptors, steps);
   return victim;
 }
 
@@ -196,7 +208,8 @@ static bool check_chunks(struct ts__warp *warp, const struct ts__code *code,
                (unsigned long long)shared->size_bytes);
     return false;
   }
-  if (shared->live_count == 0) return true;
+  if (!ts_pending_may_concern(shared, warp->index, chunks->start & ~(uint64_t)127, end))
+    return true;
   for (uint32_t i = 0; i < chunks->count; i++) {
     uint64_t address = ts__chunk_address(chunks, i);
     if (!ts_pending_check_read(shared, warp->index, address, TS__CHUNK_BYTES)) continue;
@@ -225,6 +238,7 @@ static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
                            uint64_t a_descriptor, uint32_t first) {
   struct matrix_state *state = warp->matrix;
   uint32_t lane = ts__first_lane(warp->active);
+  ts__mma_flush(warp);
   uint32_t c_words = 16 * info->n * ts_dtype_bits(info->op->acc) / (TS__LANES * 32);
   uint32_t *accumulator = ts__fragment(warp, code, first + 1, info->op->acc, c_words);
   if (!accumulator) return ts__after_checks(warp);

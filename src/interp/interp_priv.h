@@ -163,6 +163,8 @@ struct ts__warp {
   void *async;               /* struct of exec_async.c: open groups */
   void *matrix;              /* struct of exec_wgmma.c: groups */
   uint32_t wgmma_count;      /* wgmma issued and not waited for */
+  struct ts__mma_batch *mma_batch; /* mma_batch.c; made on first use */
+  uint32_t deferred_count;   /* mma in the batch: done before anybody looks at the arrays */
 };
 
 struct ts__block {
@@ -327,8 +329,10 @@ struct ts__matrix_info {
  * shared memory share them. */
 enum { TS__PANEL_STEPS = 8, TS__PANEL_COLUMNS = 256 };
 struct ts__panel {
-  const struct ts__matrix_info *info;
-  uint32_t steps;
+  const struct ts_mma_op *op; /* NULL: empty */
+  uint32_t n, steps;
+  unsigned flags;
+  bool is_k_major;
   uint64_t descriptors[TS__PANEL_STEPS];
   uint64_t version, block, last_use; /* version of the shared bytes; block of the launch */
   struct ts_mma_scratch *scratch;    /* holds B, and A of the last product */
@@ -357,6 +361,16 @@ uint32_t *ts__fragment_part(struct ts__warp *warp, const struct ts__code *code, 
 /* The accumulator words take product + accumulator, or with zero the product alone. */
 void ts__matrix_multiply(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
                          uint32_t steps, uint32_t *accumulator, bool zero);
+/* Registers of a warp's mma: rows of 32 lane words, and the arrays that they are in. */
+struct ts__mma_registers {
+  uint32_t *a, *b, *c;
+  uint32_t a_words, b_words, c_words;
+  uint32_t a_array, b_array, c_array;
+};
+/* Defers the m16n8 product, all lanes taking part, into the warp's batch; the arrays of C and of A
+ * and B must differ. false when memory is short. */
+bool ts__mma_defer(struct ts__warp *warp, const struct ts__matrix_info *info,
+                   const struct ts__mma_registers *registers);
 enum ts_status ts__matrix_emit(struct ts__warp *warp, const struct ts__code *code,
                                const struct ts__matrix_info *info, uint32_t rows);
 /* Checks a shared range; answers true when the access may proceed (hazards have been reported). */
@@ -470,11 +484,13 @@ enum ts_status ts__async_drain(struct ts__block *block);
 enum ts_status ts__warp_async_init(struct ts__warp *warp);  /* allocates warp->async in scratch */
 enum ts_status ts__warp_matrix_init(struct ts__warp *warp); /* allocates warp->matrix in scratch */
 
+/* Does the deferred mma. */
+void ts__mma_flush(struct ts__warp *warp);
 /* wgmma: true when words [first, first + count) of a lane's local arrays hold a pending accumulator (or
  * an A operand in use, for writes); reports the hazard. Called by ld.local, st.local, mma,
- * ldmatrix only when warp->matrix has groups in flight. */
+ * ldmatrix only when ts__wgmma_in_flight; it also does the deferred mma first. */
 static inline bool ts__wgmma_in_flight(const struct ts__warp *warp) {
-  return warp->wgmma_count != 0;
+  return (warp->wgmma_count | warp->deferred_count) != 0;
 }
 bool ts__wgmma_conflict(struct ts__warp *warp, const struct ts__code *code, uint32_t first_word,
                         uint32_t word_count, bool is_write);

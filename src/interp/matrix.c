@@ -30,7 +30,7 @@ static struct ts__matrix_cache *cache_of(struct ts__block *block) {
   memset(cache->infos.data, 0, count * sizeof *cache->infos.data);
   cache->infos.count = count;
   for (uint32_t i = 0; i < TS__PANEL_COUNT; i++)
-    cache->panels[i].info = NULL;
+    cache->panels[i].op = NULL;
   cache->program = program;
   cache->launch_index = program->launch_index;
   return cache;

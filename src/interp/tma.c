@@ -141,10 +141,20 @@ static void walk_next(struct walk *walk) {
 }
 
 /* Copies between linear bytes and the swizzled place of [address, address + size_bytes). */
+static void scatter_chunks(struct ts_shared_memory *shared, uint64_t address, uint32_t swizzle,
+                           const uint8_t *bytes, uint64_t size_bytes) {
+  for (uint64_t done = 0; done < size_bytes; done += CHUNK_BYTES)
+    memcpy(shared->data + ts__swizzle(address + done, swizzle), bytes + done, CHUNK_BYTES);
+}
+
 static void scatter(struct ts_shared_memory *shared, uint64_t address, uint32_t swizzle,
                     const uint8_t *bytes, uint64_t size_bytes) {
   if (swizzle == 0) {
     memcpy(shared->data + address, bytes, size_bytes);
+    return;
+  }
+  if ((address | size_bytes) % CHUNK_BYTES == 0) {
+    scatter_chunks(shared, address, swizzle, bytes, size_bytes);
     return;
   }
   for (uint64_t done = 0; done < size_bytes;) {

@@ -139,6 +139,11 @@ void ts_pending_join(struct ts_shared_memory *shared, uint64_t warps);
 /* from's observations flow to the warps of the mask (mbarrier arrivals seen by a waiter). */
 void ts_pending_flow(struct ts_shared_memory *shared, uint64_t from_warps, uint64_t to_warps);
 
+/* Whether any record of a destination that the warp has not waited for reaches into [begin, end):
+ * a quick first look before ranges with gaps are checked piece by piece. */
+bool ts_pending_may_concern(const struct ts_shared_memory *shared, uint32_t warp, uint64_t begin,
+                            uint64_t end);
+
 const struct ts_pending *ts__pending_read_slow(const struct ts_shared_memory *shared, uint32_t warp,
                                                uint64_t address, uint64_t size_bytes);
 const struct ts_pending *ts__pending_write_slow(const struct ts_shared_memory *shared,

@@ -225,6 +225,18 @@ void ts_pending_join(struct ts_shared_memory *shared, uint64_t warps) {
   ts_pending_flow(shared, warps, warps);
 }
 
+bool ts_pending_may_concern(const struct ts_shared_memory *shared, uint32_t warp, uint64_t begin,
+                            uint64_t end) {
+  if (shared->live_count == 0) return false;
+  for (uint32_t i = 0; i < shared->records.count; i++) {
+    const struct ts_pending *record = &shared->records.data[i];
+    if (record->live && !(record->observed >> warp & 1) && begin < record->end &&
+        end > record->begin && !is_source(record->kind))
+      return true;
+  }
+  return false;
+}
+
 /* The record of the map that concerns the warp in the byte range, or NULL. */
 static const struct ts_pending *find(const struct ts_shared_memory *shared, const uint16_t *map,
                                      uint32_t warp, uint64_t begin, uint64_t end) {
