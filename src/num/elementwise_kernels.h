@@ -2,6 +2,7 @@
  * defines ELEMENTWISE_TABLE, the name of the ts__elementwise it makes.
  * Reading order: loop makers, operations by type, conversions, tables, look-ups. */
 #include "num/elementwise_math.h"
+#include "num/elementwise_trig.h"
 
 #if defined(__clang__)
 /* Loops around host library calls stay scalar, which is fine. */
@@ -153,14 +154,14 @@ VIA_F32(erf, f32_erf_lane)
 VIA_F32(rsqrt, rsqrt_approx)
 VIA_F32(sigmoid, sigmoid_lane)
 VIA_F32(round, round_away)
-VIA_HOST(sin)
-VIA_HOST(cos)
-VIA_HOST(tan)
 VIA_HOST(asin)
 VIA_HOST(acos)
 VIA_HOST(atan)
 VIA_HOST(sinh)
 VIA_HOST(cosh)
+F64_HOST(sin)
+F64_HOST(cos)
+F64_HOST(tan)
 F64_HOST(exp)
 F64_HOST(exp2)
 F64_HOST(expm1)
@@ -179,6 +180,36 @@ BINARY(f32_pow, uint32_t, uint32_t, f32_store(POWER(f32)))
 BINARY(f16_pow, uint32_t, uint32_t, f16_store(POWER(f16)))
 BINARY(bf16_pow, uint32_t, uint32_t, bf16_store(POWER(bf16)))
 BINARY(f64_pow, uint64_t, uint64_t, f64_store(pow(f64_load(a), f64_load(b))))
+
+/* Far arguments are rare and cost twice as much: a piece without any takes the near way. */
+enum { TRIG_PIECE = 64 };
+
+LANE float sin_near(float x) { return trig_sine(x, trig_near(x), 0); }
+LANE float cos_near(float x) { return trig_sine(x, trig_near(x), 1); }
+LANE float tan_near(float x) { return trig_tangent(x, trig_near(x)); }
+LANE float sin_any(float x) { return trig_sine(x, trig_any(x), 0); }
+LANE float cos_any(float x) { return trig_sine(x, trig_any(x), 1); }
+LANE float tan_any(float x) { return trig_tangent(x, trig_any(x)); }
+
+#define TRIG_TYPE(op, T)                                                                           \
+  UNARY(T##_##op##_near, uint32_t, uint32_t, T##_store(op##_near(T##_load(a))))                    \
+  UNARY(T##_##op##_any, uint32_t, uint32_t, T##_store(op##_any(T##_load(a))))                      \
+  static void T##_##op(void *dst, const void *pa, size_t n) {                                      \
+    uint32_t *d = dst;                                                                             \
+    const uint32_t *a = pa;                                                                        \
+    for (size_t start = 0; start < n; start += TRIG_PIECE) {                                       \
+      size_t count = n - start < TRIG_PIECE ? n - start : TRIG_PIECE;                              \
+      uint32_t far = 0;                                                                            \
+      for (size_t i = 0; i < count; ++i)                                                           \
+        far |= trig_is_far(bits_of(T##_load(a[start + i])));                                       \
+      (far ? T##_##op##_any : T##_##op##_near)(d + start, a + start, count);                       \
+    }                                                                                              \
+  }
+#define TRIG(op) TRIG_TYPE(op, f32) TRIG_TYPE(op, f16) TRIG_TYPE(op, bf16)
+
+TRIG(sin)
+TRIG(cos)
+TRIG(tan)
 
 /* Fast-math forms, without and with flushing. */
 LANE float fast_exp(float x) { return ex2_approx(x * float_of(0x3fb8aa3bu)); }
@@ -426,25 +457,30 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
 #define FLOAT_UNARY(T)                                                                             \
   ENTRY(neg, T)                                                                                    \
   ENTRY(abs, T)                                                                                    \
-  ENTRY(isnan, T) ENTRY(isinf, T) ENTRY(isfinite, T) ENTRY(floor, T) ENTRY(ceil, T)                \
-      ENTRY(trunc, T) ENTRY(rint, T) ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T) ENTRY(rsqrt, T)  \
-          ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T)               \
-              ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T)           \
-                  ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T)        \
-                      ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
+  ENTRY(isnan, T)                                                                                  \
+  ENTRY(isinf, T)                                                                                  \
+  ENTRY(isfinite, T) ENTRY(floor, T) ENTRY(ceil, T) ENTRY(trunc, T) ENTRY(rint, T) ENTRY(round, T) \
+      ENTRY(sqrt, T) ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T)    \
+          ENTRY(expm1, T) ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T)             \
+              ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T)              \
+                  ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T)        \
+                      ENTRY(sigmoid, T)
 #define INT_UNARY(T) ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
 #define COMPARISONS(T) ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
 #define FLOAT_BINARY(T)                                                                            \
   ENTRY(add, T)                                                                                    \
   ENTRY(sub, T)                                                                                    \
-  ENTRY(mul, T) ENTRY(div, T) ENTRY(rem, T) ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T)    \
-      ENTRY(max, T) ENTRY(pow, T) ENTRY(copysign, T) COMPARISONS(T)
+  ENTRY(mul, T)                                                                                    \
+  ENTRY(div, T)                                                                                    \
+  ENTRY(rem, T) ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(pow, T)    \
+      ENTRY(copysign, T) COMPARISONS(T)
 #define INT_BINARY(T)                                                                              \
   ENTRY(add, T)                                                                                    \
   ENTRY(sub, T)                                                                                    \
-  ENTRY(mul, T) ENTRY(mulhi, T) ENTRY(div, T) ENTRY(rem, T) ENTRY(floordiv, T) ENTRY(floormod, T)  \
-      ENTRY(min, T) ENTRY(max, T) ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T)           \
-          ENTRY(shr, T) COMPARISONS(T)
+  ENTRY(mul, T)                                                                                    \
+  ENTRY(mulhi, T)                                                                                  \
+  ENTRY(div, T) ENTRY(rem, T) ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T)    \
+      ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) COMPARISONS(T)
 #define FLOAT_TYPES(X) X(f16) X(bf16) X(f32) X(f64)
 #define INT_TYPES(X) X(s4) X(u4) X(s8) X(u8) X(s16) X(u16) X(s32) X(u32) X(s64) X(u64)
 /* A predicate is a u32 slot of 0 or 1, a pointer a u64. */

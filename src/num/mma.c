@@ -105,54 +105,6 @@ void ts_mma_scratch_limit(struct ts_mma_scratch *scratch, enum ts_isa isa) {
   if (isa < scratch->isa) scratch->isa = isa;
 }
 
-/* Operands to panel order ---------------------------------------------------------------------- */
-
-/* The k of an instruction that stands at a place of the panel order. */
-static uint32_t k_of_place(const struct ts_mma_op *op, uint32_t place) {
-  if (op->kind != TS__MMA_SPLIT) return place;
-  uint32_t half = op->k / 2, pair = place % half / 2;
-  return 4 * pair + (place >= half ? 2 : 0) + place % 2;
-}
-
-/* Encodings at base, base + stride, ...; for 4-bit types stride 0 means consecutive nibbles. */
-static void fetch(unsigned bits, uint32_t *out, size_t out_stride, const uint8_t *base,
-                  size_t stride, uint32_t count) {
-  if (bits == 16) {
-    for (uint32_t i = 0; i < count; ++i) {
-      uint16_t value;
-      memcpy(&value, base + i * stride, sizeof value);
-      out[i * out_stride] = value;
-    }
-  } else if (bits == 8) {
-    for (uint32_t i = 0; i < count; ++i)
-      out[i * out_stride] = base[i * stride];
-  } else if (bits == 32) {
-    for (uint32_t i = 0; i < count; ++i)
-      memcpy(out + i * out_stride, base + i * stride, 4);
-  } else if (bits == 64) {
-    for (uint32_t i = 0; i < count; ++i)
-      memcpy(out + 2 * i * out_stride, base + i * stride, 8);
-  } else {
-    for (uint32_t i = 0; i < count; ++i) {
-      uint8_t byte = stride == 0 ? base[i / 2] : base[i * stride];
-      out[i * out_stride] = stride == 0 && i % 2 ? byte >> 4 : byte & 15u;
-    }
-  }
-}
-
-/* Bytes from element k to the place of k + 1, 4-bit rows counted in halves. */
-static const uint8_t *at_k(const uint8_t *base, unsigned bits, size_t k_stride, uint32_t k) {
-  return k_stride == 0 && bits == 4 ? base + k / 2 : base + k * k_stride;
-}
-
-static void negate(enum ts_dtype dtype, uint32_t *raw, size_t count) {
-  if (!ts_dtype_is_float(dtype)) return;
-  bool wide = dtype == TS_DTYPE_f64;
-  uint32_t sign = 1u << (wide ? 31 : ts_dtype_bits(dtype) - 1);
-  for (size_t i = 0; i < count; ++i)
-    raw[wide ? 2 * i + 1 : i] ^= sign;
-}
-
 /* Whether the vector kernels have the arithmetic: sums must fit 32 bits. */
 static bool has_vector_form(const struct ts_mma_op *op) {
   if (op->kind == TS__MMA_INT) return true;
@@ -160,71 +112,15 @@ static bool has_vector_form(const struct ts_mma_op *op) {
   return fused && (uint64_t)op->fused_length << (op->fraction_bits + 2) <= UINT64_C(1) << 31;
 }
 
-static const struct ts__mma_kernels *
-kernels_of(const struct ts_mma_op *op, const struct ts_mma_scratch *scratch, unsigned flags) {
+const struct ts__mma_kernels *ts__mma_kernels_of(const struct ts_mma_op *op,
+                                                 const struct ts_mma_scratch *scratch,
+                                                 unsigned flags) {
   if ((flags & TS_MMA_REFERENCE) || !has_vector_form(op)) return NULL;
   switch (scratch->isa) {
   case TS_ISA_AVX512: return &ts__mma_avx512;
   case TS_ISA_AVX2: return &ts__mma_avx2;
   default: return &ts__mma_portable;
   }
-}
-
-void ts_mma_prepare_a(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t m,
-                      uint32_t steps, const void *a, size_t row_stride_bytes, size_t k_stride_bytes,
-                      unsigned flags) {
-  unsigned bits = ts_dtype_bits(op->a);
-  uint32_t length = op->fused_length, rows = round_up(m, TS__BAND);
-  size_t words = bits == 64 ? 2 : 1;
-  scratch->a_rows = rows;
-  for (uint32_t sum = 0; sum < steps * ts__mma_sums(op); ++sum) {
-    uint32_t *raw = scratch->a_raw + (size_t)sum * rows * length * words;
-    uint32_t first_k = sum / ts__mma_sums(op) * op->k, place = sum % ts__mma_sums(op) * length;
-    for (uint32_t row = 0; row < m; ++row) {
-      const uint8_t *base = (const uint8_t *)a + row * row_stride_bytes;
-      uint32_t *out = raw + (size_t)row * length * words;
-      if (op->kind != TS__MMA_SPLIT) {
-        fetch(bits, out, 1, at_k(base, bits, k_stride_bytes, first_k + place), k_stride_bytes,
-              length);
-        continue;
-      }
-      for (uint32_t k = 0; k < length; ++k)
-        fetch(bits, out + k, 1, base + (first_k + k_of_place(op, place + k)) * k_stride_bytes, 1,
-              1);
-    }
-    memset(raw + (size_t)m * length * words, 0, (size_t)(rows - m) * length * words * 4);
-    if (flags & TS_MMA_NEGATE_A) negate(op->a, raw, (size_t)m * length);
-  }
-  const struct ts__mma_kernels *kernels = kernels_of(op, scratch, flags);
-  if (kernels != NULL) kernels->expand_a(op, scratch, steps * ts__mma_sums(op));
-}
-
-void ts_mma_prepare_b(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t n,
-                      uint32_t steps, const void *b, size_t column_stride_bytes,
-                      size_t k_stride_bytes, unsigned flags) {
-  unsigned bits = ts_dtype_bits(op->b);
-  uint32_t length = op->fused_length, columns = round_up(n, TS__BLOCK);
-  size_t words = bits == 64 ? 2 : 1;
-  scratch->b_columns = columns;
-  for (uint32_t sum = 0; sum < steps * ts__mma_sums(op); ++sum) {
-    uint32_t *raw = scratch->b_raw + (size_t)sum * length * columns * words;
-    uint32_t first_k = sum / ts__mma_sums(op) * op->k, place = sum % ts__mma_sums(op) * length;
-    for (uint32_t k = 0; k < length; ++k) {
-      uint32_t from_k = first_k + k_of_place(op, place + k);
-      const uint8_t *base = at_k(b, bits, k_stride_bytes, from_k);
-      uint32_t *out = raw + (size_t)k * columns * words;
-      if (bits == 4 && k_stride_bytes == 0) {
-        for (uint32_t column = 0; column < n; ++column)
-          out[column] = base[column * column_stride_bytes] >> from_k % 2 * 4 & 15u;
-      } else {
-        fetch(bits, out, 1, base, column_stride_bytes, n);
-      }
-      memset(out + n * words, 0, (columns - n) * words * 4);
-    }
-    if (flags & TS_MMA_NEGATE_B) negate(op->b, raw, (size_t)length * columns);
-  }
-  const struct ts__mma_kernels *kernels = kernels_of(op, scratch, flags);
-  if (kernels != NULL) kernels->expand_b(op, scratch, steps * ts__mma_sums(op));
 }
 
 /* Multiplication ------------------------------------------------------------------------------- */
@@ -257,7 +153,7 @@ static void run_reference(const struct ts__mma_job *job) {
 }
 
 static void run(const struct ts__mma_job *job) {
-  const struct ts__mma_kernels *kernels = kernels_of(job->op, job->scratch, job->flags);
+  const struct ts__mma_kernels *kernels = ts__mma_kernels_of(job->op, job->scratch, job->flags);
   if (kernels != NULL)
     kernels->run(job);
   else

@@ -266,66 +266,100 @@ static void run(const struct ts__mma_job *job) {
 
 /* Panels --------------------------------------------------------------------------------------- */
 
-static void expand_a(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t sums) {
+/* a_raw is [fused sum][row][k] without gaps, so it can be taken in runs of a fixed length. */
+enum { RUN = 64 };
+
+static void expand_a_integers(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
+                              uint32_t sums) {
   const uint32_t length = op->fused_length;
-  float values[64];
-  int32_t exponents[64];
-  size_t rows = (size_t)sums * scratch->a_rows;
-  for (size_t row = 0; row < rows; ++row) {
+  for (size_t row = 0; row < (size_t)sums * scratch->a_rows; ++row) {
     const uint32_t *raw = scratch->a_raw + row * length;
-    size_t at = row / TS__GROUP * length * 16 + row % TS__GROUP * 4;
-    if (op->kind == TS__MMA_INT) {
-      for (uint32_t k = 0; k < length; k += 2)
-        v_store4(scratch->a_exponents + at + k / 2 * 16,
-                 (int32_t)integer_pair(op->a, raw[k], raw[k + 1]));
-      continue;
-    }
-    operands_of(op->a, values, exponents, raw, length);
-    for (uint32_t k = 0; k < length; ++k) {
-      v_store4_float(scratch->a_values + at + k * 16, values[k]);
-      v_store4(scratch->a_exponents + at + k * 16, twice(exponents[k]));
+    int32_t *out = scratch->a_exponents + row / TS__GROUP * length * 16 + row % TS__GROUP * 4;
+    for (uint32_t k = 0; k < length; k += 2)
+      v_store4(out + k / 2 * 16, (int32_t)integer_pair(op->a, raw[k], raw[k + 1]));
+  }
+}
+
+LANE void expand_a_floats(enum ts_dtype dtype, struct ts_mma_scratch *scratch, uint32_t sums,
+                          uint32_t length) {
+  _Alignas(64) float values[RUN];
+  _Alignas(64) int32_t exponents[RUN];
+  size_t elements = (size_t)sums * scratch->a_rows * length, row = 0;
+  for (size_t first = 0; first < elements; first += RUN) {
+    operands_of(dtype, values, exponents, scratch->a_raw + first, RUN);
+    for (uint32_t at_row = 0; at_row < RUN; at_row += length, ++row) {
+      size_t at = row / TS__GROUP * length * 16 + row % TS__GROUP * 4;
+      float *values_out = scratch->a_values + at;
+      int32_t *exponents_out = scratch->a_exponents + at;
+      for (uint32_t k = 0; k < length; ++k) {
+        v_store4_float(values_out + k * 16, values + at_row + k);
+        v_store4_twice(exponents_out + k * 16, exponents + at_row + k);
+      }
     }
   }
 }
 
+static void expand_a(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t sums) {
+  const uint32_t length = op->fused_length;
+  if (op->kind == TS__MMA_INT) {
+    expand_a_integers(op, scratch, sums);
+    return;
+  }
+  switch (op->a) {
+  case TS_DTYPE_f16: expand_a_floats(TS_DTYPE_f16, scratch, sums, length); return;
+  case TS_DTYPE_bf16: expand_a_floats(TS_DTYPE_bf16, scratch, sums, length); return;
+  case TS_DTYPE_e4m3: expand_a_floats(TS_DTYPE_e4m3, scratch, sums, length); return;
+  case TS_DTYPE_e5m2: expand_a_floats(TS_DTYPE_e5m2, scratch, sums, length); return;
+  default: expand_a_floats(TS_DTYPE_tf32, scratch, sums, length); return;
+  }
+}
+
+/* Eight columns of two consecutive k as pairs, even columns first. */
 static void expand_b_integers(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
                               uint32_t sums) {
   const uint32_t length = op->fused_length, columns = scratch->b_columns;
-  for (uint32_t sum = 0; sum < sums; ++sum) {
+  for (uint32_t k = 0; k < sums * length; k += 2) {
+    const uint32_t *raw = scratch->b_raw + (size_t)k * columns;
     for (uint32_t column = 0; column < columns; column += TS__BLOCK) {
-      size_t block = (size_t)sum * columns / TS__BLOCK + column / TS__BLOCK;
-      float *out = scratch->b_values + block * length * TS__BLOCK;
-      for (uint32_t k = 0; k < length; k += 2) {
-        const uint32_t *raw = scratch->b_raw + ((size_t)sum * length + k) * columns + column;
-        uint32_t pairs[TS__BLOCK];
-        for (uint32_t i = 0; i < TS__BLOCK; ++i)
-          pairs[i % 2 * 4 + i / 2] = integer_pair(op->b, raw[i], raw[columns + i]);
-        memcpy(out + k / 2 * TS__BLOCK, pairs, sizeof pairs);
-      }
+      size_t block = (size_t)k / length * (columns / TS__BLOCK) + column / TS__BLOCK;
+      _Alignas(32) uint32_t pairs[TS__BLOCK];
+      for (uint32_t i = 0; i < TS__BLOCK; ++i)
+        pairs[i] = integer_pair(op->b, raw[column + i], raw[columns + column + i]);
+      v_store_even_odd(scratch->b_values + (block * length + k % length / 2) * TS__BLOCK, pairs);
+    }
+  }
+}
+
+LANE void expand_b_floats(enum ts_dtype dtype, struct ts_mma_scratch *scratch, uint32_t sums,
+                          uint32_t length) {
+  const uint32_t columns = scratch->b_columns;
+  for (uint32_t k = 0; k < sums * length; ++k) {
+    const uint32_t *raw = scratch->b_raw + (size_t)k * columns;
+    size_t first_block = (size_t)k / length * (columns / TS__BLOCK);
+    for (uint32_t column = 0; column < columns; column += TS__BLOCK) {
+      size_t at = ((first_block + column / TS__BLOCK) * length + k % length) * TS__BLOCK;
+      _Alignas(32) float values[TS__BLOCK];
+      _Alignas(32) int32_t exponents[TS__BLOCK];
+      operands_of(dtype, values, exponents, raw + column, TS__BLOCK);
+      v_store_even_odd(scratch->b_values + at, values);
+      v_store_narrow(scratch->b_exponents + at, exponents);
     }
   }
 }
 
 static void expand_b(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t sums) {
-  const uint32_t length = op->fused_length, columns = scratch->b_columns;
+  const uint32_t length = op->fused_length;
   if (op->kind == TS__MMA_INT) {
     expand_b_integers(op, scratch, sums);
     return;
   }
-  for (uint32_t sum = 0; sum < sums; ++sum) {
-    for (uint32_t column = 0; column < columns; column += TS__BLOCK) {
-      size_t block = (size_t)sum * columns / TS__BLOCK + column / TS__BLOCK;
-      for (uint32_t k = 0; k < length; ++k) {
-        const uint32_t *raw = scratch->b_raw + ((size_t)sum * length + k) * columns + column;
-        size_t at = (block * length + k) * TS__BLOCK;
-        _Alignas(32) float values[TS__BLOCK];
-        _Alignas(32) int32_t exponents[TS__BLOCK];
-        operands_of(op->b, values, exponents, raw, TS__BLOCK);
-        v_store_even_odd(scratch->b_values + at, values);
-        v_store_narrow(scratch->b_exponents + at, exponents);
-      }
-    }
+  switch (op->b) {
+  case TS_DTYPE_f16: expand_b_floats(TS_DTYPE_f16, scratch, sums, length); return;
+  case TS_DTYPE_bf16: expand_b_floats(TS_DTYPE_bf16, scratch, sums, length); return;
+  case TS_DTYPE_e4m3: expand_b_floats(TS_DTYPE_e4m3, scratch, sums, length); return;
+  case TS_DTYPE_e5m2: expand_b_floats(TS_DTYPE_e5m2, scratch, sums, length); return;
+  default: expand_b_floats(TS_DTYPE_tf32, scratch, sums, length); return;
   }
 }
 
-const struct ts__mma_kernels MMA_KERNELS = {expand_a, expand_b, run};
+const struct ts__mma_kernels MMA_KERNELS = {expand_a, expand_b, run, transpose};

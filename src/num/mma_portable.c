@@ -212,4 +212,11 @@ static void expand_b(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
   }
 }
 
-const struct ts__mma_kernels ts__mma_portable = {expand_a, expand_b, run};
+static void transpose(uint32_t *out, size_t out_stride, const uint32_t *in, size_t in_stride,
+                      uint32_t rows) {
+  for (uint32_t i = 0; i < rows; ++i)
+    for (uint32_t j = 0; j < 8; ++j)
+      out[i * out_stride + j] = in[j * in_stride + i];
+}
+
+const struct ts__mma_kernels ts__mma_portable = {expand_a, expand_b, run, transpose};

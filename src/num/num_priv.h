@@ -137,9 +137,17 @@ struct ts__mma_kernels {
   void (*expand_a)(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t fused_sums);
   void (*expand_b)(const struct ts_mma_op *op, struct ts_mma_scratch *scratch, uint32_t fused_sums);
   void (*run)(const struct ts__mma_job *job);
+  /* out[i * out_stride + j] = in[j * in_stride + i], i < rows, j < 8; rows is a multiple of 4. */
+  void (*transpose)(uint32_t *out, size_t out_stride, const uint32_t *in, size_t in_stride,
+                    uint32_t rows);
 };
 
 extern const struct ts__mma_kernels ts__mma_portable, ts__mma_avx2, ts__mma_avx512;
+
+/* NULL when only the scalar twin will do. */
+const struct ts__mma_kernels *ts__mma_kernels_of(const struct ts_mma_op *op,
+                                                 const struct ts_mma_scratch *scratch,
+                                                 unsigned flags);
 
 /* Fused sums of an instruction. */
 static inline uint32_t ts__mma_sums(const struct ts_mma_op *op) { return op->k / op->fused_length; }

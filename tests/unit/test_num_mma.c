@@ -304,6 +304,25 @@ START_TEST(kernels_equal_the_twin) {
 }
 END_TEST
 
+/* Sixteen products near 4 and c near 2 do not fit 32 bits, on either side. */
+START_TEST(sums_beyond_32_bits) {
+  const struct ts_mma_op *op = ts_mma_find(TS_MMA_PROFILE_nv_sm90, TS_MMA_WGMMA, TS_DTYPE_f16,
+                                           TS_DTYPE_f16, TS_DTYPE_f32, 16);
+  uint16_t a[16], b[16];
+  for (int k = 0; k < 16; ++k)
+    a[k] = b[k] = 0x3fff;
+  for (unsigned isa = TS_ISA_PORTABLE; isa <= (unsigned)ts_num_isa(); ++isa) {
+    struct ts_mma_scratch *scratch = scratch_of((enum ts_isa)isa);
+    uint32_t c = 0x3fffffff, minus = 0xbfffffff, d = 0;
+    ts_mma_tile(op, scratch, 1, 1, a, 32, b, 2, &c, &d, 1, 0);
+    ck_assert_uint_eq(d, 0x4283e001); /* 16 * 3.99609470... + 2, toward zero */
+    ts_mma_tile(op, scratch, 1, 1, a, 32, b, 2, &minus, &d, 1, TS_MMA_NEGATE_B);
+    ck_assert_uint_eq(d, 0xc283e001);
+    ts_mma_scratch_free(scratch);
+  }
+}
+END_TEST
+
 /* Registers as a warp holds them give the bits of the row-major form. */
 START_TEST(fragment_form) {
   static struct problem p;
@@ -431,10 +450,12 @@ END_TEST
 int main(void) {
   Suite *suite = suite_create("num_mma");
   TCase *group = tcase_create("mma");
+  tcase_set_timeout(group, 120);
   tcase_add_test(group, known_vectors);
   tcase_add_test(group, chained_instructions_round_in_between);
   tcase_add_test(group, integer_saturation);
   tcase_add_loop_test(group, kernels_equal_the_twin, TS_ISA_PORTABLE, TS_ISA_COUNT);
+  tcase_add_test(group, sums_beyond_32_bits);
   tcase_add_test(group, fragment_form);
   tcase_add_test(group, operands_from_registers);
   tcase_add_test(group, f64_is_an_fma_chain);
