@@ -163,6 +163,8 @@ TS_API enum ts_result ts_sim_set_int(struct ts_sim *sim, const char *name, int64
 TS_API enum ts_result ts_sim_set_float(struct ts_sim *sim, const char *name, double value);
 /* As the command line's --arg: "FILE.npy", "init:MODE[:SEED][@AxBx..]", or a number. */
 TS_API enum ts_result ts_sim_set_text(struct ts_sim *sim, const char *name, const char *value);
+/* Forgets every argument that was set; those of launch.json are in force again. */
+TS_API void ts_sim_clear_arguments(struct ts_sim *sim);
 
 /* --- running */
 

@@ -233,3 +233,8 @@ enum ts_result ts_sim_set_text(struct ts_sim *sim, const char *name, const char 
     return set_init_text(sim, parameter, value + sizeof prefix - 1);
   return ts_sim_set_npy(sim, name, value);
 }
+
+void ts_sim_clear_arguments(struct ts_sim *sim) {
+  for (uint32_t i = 0; i < sim->parameter_count; i++)
+    ts__argument_clear(sim, &sim->parameters[i].argument);
+}
