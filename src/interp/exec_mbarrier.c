@@ -229,6 +229,33 @@ enum ts__step ts__exec_mbarrier_arrive_expect_tx(struct ts__warp *warp,
   return update(warp, code, true, true);
 }
 
+/* The number of completed phases that the warp's next wait for the parity is for, if it waits for
+ * phases in turn. */
+static uint32_t wanted_phases(const struct ts__mbarrier *mbarrier, uint32_t warp, uint32_t parity) {
+  uint32_t next = mbarrier->next[warp];
+  return (next & 1) == parity ? next + 1 : next;
+}
+
+bool ts__mbarrier_release(struct ts__block *block) {
+  bool released = false;
+  for (uint32_t i = 0; i < block->warp_count; i++) {
+    struct ts__warp *warp = &block->warps[i];
+    if (warp->state != TS__WARP_BLOCKED || warp->wait.kind != TS__WAIT_MBARRIER) continue;
+    const struct ts__mbarrier *mbarrier = ts__mbarrier_find(block, warp->wait.object);
+    if (!mbarrier || wanted_phases(mbarrier, i, warp->wait.parity) >= mbarrier->phase) continue;
+    char where[128];
+    ts__hazard(warp, &block->program->code[warp->pc], TS_DIAG_WAIT_OVERTAKEN, TS_NONE, TS_NONE,
+               "let every waiting warp also arrive, so that the phase cannot run ahead of it",
+               "warp %u waits for a phase of the mbarrier at %s that was over before the warp "
+               "looked: %llu phases are complete",
+               i, ts__shared_text(block, warp->wait.object, where, sizeof where),
+               (unsigned long long)mbarrier->phase);
+    warp->wait.is_released = true;
+    released = true;
+  }
+  return released;
+}
+
 /* Passes when the phase with the parity is over; then the warp sees what the phase's arrivals and
  * loads made visible. */
 static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
@@ -236,11 +263,14 @@ static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code
   struct ts__block *block = warp->block;
   struct ts__mbarrier *mbarrier = ts__mbarrier_require(warp, code, lane, address);
   if (!mbarrier) return ts__after_checks(warp);
-  if ((mbarrier->phase & 1) == parity) {
+  if ((mbarrier->phase & 1) == parity && !warp->wait.is_released) {
     warp->wait =
         (struct ts__wait){.kind = TS__WAIT_MBARRIER, .object = (uint32_t)address, .parity = parity};
     return TS__STEP_BLOCKED;
   }
+  warp->wait.is_released = false;
+  uint32_t wanted = wanted_phases(mbarrier, warp->index, parity);
+  if (wanted <= mbarrier->phase) mbarrier->next[warp->index] = wanted + 1;
   uint64_t bit = (uint64_t)1 << warp->index;
   ts_pending_observe_sync(&block->shared, (uint32_t)address, mbarrier->phase, bit);
   ts_pending_flow(&block->shared, mbarrier->completed_warps, bit);

@@ -83,6 +83,7 @@ struct ts__program {
   uint32_t *reg_offset;      /* per register: first word */
   bool is_ordered;           /* global atomics or reductions: blocks run in ascending order */
   bool has_matrix;           /* mma or wgmma: workers need scratch for them */
+  const struct ts__lane_ops *lanes; /* loops for this host */
   uint64_t shared_bytes;     /* static + dynamic */
   uint32_t warps_per_block, threads_per_block;
   struct ts_arena *arena;
@@ -105,6 +106,7 @@ struct ts__wait {
   enum ts__wait_kind kind;
   uint32_t object; /* barrier number, mbarrier address, groups allowed */
   uint32_t parity;
+  bool is_released; /* mbarriers: pass, see ts__mbarrier_release */
 };
 
 /* An asynchronous operation that has been issued and not yet done. `deliver` does it: moves the
@@ -129,6 +131,8 @@ struct ts__mbarrier {
   uint64_t phase;          /* completed phases */
   uint64_t arrived_warps;  /* of this phase; flows to waiters */
   uint64_t completed_warps;/* of the last completed phase */
+  uint32_t next[TS__MAX_BLOCK_WARPS]; /* per warp: completed phases that its next wait is for, at
+                                         least (see ts__mbarrier_release) */
 };
 
 /* A numbered barrier (bar.sync). */
@@ -265,21 +269,63 @@ void ts__blend(struct ts__warp *warp, const struct ts__code *code, const void *s
 /* Components to the little-endian words of memory that they make up, and back: word w of column k is
  * words[w * count + k], component i of column k is slots[i * count + k] (count: 32, or 1 for a
  * uniform value). The dtype's width must divide 32 or be 64. The last word is filled with zeros. */
-void ts__words_of_slots(uint32_t *words, const void *slots, uint8_t dtype, uint32_t lanes,
-                        uint32_t count);
-void ts__slots_of_words(void *slots, const uint32_t *words, uint8_t dtype, uint32_t lanes,
-                        uint32_t count);
+struct ts__lane_ops;
+void ts__words_of_slots(const struct ts__lane_ops *ops, uint32_t *words, const void *slots,
+                        uint8_t dtype, uint32_t lanes, uint32_t count);
+void ts__slots_of_words(const struct ts__lane_ops *ops, void *slots, const uint32_t *words,
+                        uint8_t dtype, uint32_t lanes, uint32_t count);
+/* The element of less than 32 bits at a bit of every lane's word. */
+void ts__slots_of_field(const struct ts__lane_ops *ops, uint32_t *slots, const uint32_t *word,
+                        uint32_t shift, uint8_t dtype);
+
+/* --- loops over the slots of a warp, by instruction set (lane_loops.h) */
+struct ts__access;
+struct ts__lane_ops {
+  /* values[i] to the 32 slots of component i */
+  void (*splat32)(uint32_t *dst, const uint32_t *values, uint32_t components);
+  void (*splat64)(uint64_t *dst, const uint64_t *values, uint32_t components);
+  /* slots of active lanes replace those of dst */
+  void (*blend32)(uint32_t *dst, const uint32_t *slots, uint32_t components, uint32_t active);
+  void (*blend64)(uint64_t *dst, const uint64_t *slots, uint32_t components, uint32_t active);
+  /* one component: p ? a : b */
+  void (*select32)(uint32_t *dst, const uint32_t *p, const uint32_t *a, const uint32_t *b);
+  void (*select64)(uint64_t *dst, const uint32_t *p, const uint64_t *a, const uint64_t *b);
+  /* one component: dst[l] = slots[source[l]], source below 32; no overlap */
+  void (*permute32)(uint32_t *dst, const uint32_t *slots, const uint32_t *source);
+  /* lane[l] = base + index[l] * scale, and everything of the access down to is_affine; the mask is
+   * given. address_done: the lanes are given as well. */
+  void (*address_s32)(struct ts__access *access, uint64_t base, int64_t scale,
+                      const uint32_t *index);
+  void (*address_u32)(struct ts__access *access, uint64_t base, int64_t scale,
+                      const uint32_t *index);
+  void (*address_done)(struct ts__access *access);
+  /* components of 4, 8 or 16 bits (index: log2) from words and to words, zero-extended */
+  void (*unpack[5])(uint32_t *slots, const uint32_t *words, uint32_t lanes);
+  void (*pack[5])(uint32_t *words, const uint32_t *slots, uint32_t lanes);
+  /* one field in every lane's word, zero-extended; insert: of active lanes */
+  void (*field)(uint32_t *slots, const uint32_t *word, uint32_t shift, uint32_t field_mask);
+  void (*insert)(uint32_t *word, const uint32_t *slots, uint32_t shift, uint32_t field_mask,
+                 uint32_t active);
+  void (*sign_extend)(uint32_t *slots, uint32_t components, uint32_t bits);
+  /* words[w * 32 + l] <-> word w at pointers[l]; stores only for the lanes of the mask */
+  void (*load_words)(uint32_t *words, uint8_t *const *pointers, uint32_t word_count);
+  void (*store_words)(const uint32_t *words, uint8_t *const *pointers, uint32_t word_count,
+                      uint32_t mask);
+};
+extern const struct ts__lane_ops ts__lane_ops_portable, ts__lane_ops_avx2, ts__lane_ops_avx512;
+const struct ts__lane_ops *ts__lane_ops_find(enum ts_isa isa); /* the best up to isa (operand.c) */
 
 /* --- accesses of global and shared memory (exec_memory.c) */
 struct ts__access {
-  uint64_t lane[TS__LANES]; /* addresses; lanes outside the mask repeat one inside */
+  _Alignas(64) uint64_t lane[TS__LANES]; /* addresses; lanes outside the mask repeat one inside */
+  uint64_t low, high;       /* lowest and highest address of a lane */
+  uint64_t bits;            /* or of all addresses */
   uint64_t first;           /* is_affine: lane l is at first + l * stride */
   int64_t stride;
   bool is_affine;
   uint32_t mask;            /* active lanes that may proceed */
   uint32_t size_bytes;      /* of a lane */
-  uint8_t *origin;          /* host pointer to origin_address; NULL: every lane has its own */
-  uint64_t origin_address;
+  uint8_t *origin;          /* host pointer to `low`; NULL: every lane has its own object */
 };
 /* Addresses of the memory operand (operands 0 and 1) with bounds, alignment and (shared) in-flight
  * checks; faults have been reported and those lanes taken out of the mask. NEXT, or FAULT when the
@@ -382,6 +428,10 @@ bool ts__shared_writable(struct ts__warp *warp, const struct ts__code *code, uin
 /* --- barriers (exec_barrier.c) */
 struct ts__mbarrier *ts__mbarrier_find(const struct ts__block *block,
                                        uint32_t address); /* NULL: none */
+/* When nobody can go on: lets warps pass whose phase has completed but was followed by others before
+ * they looked, so that the parity hides it. Hardware wakes waiters in time in practice, though
+ * nothing promises it; answers whether there were any, after a remark for each. */
+bool ts__mbarrier_release(struct ts__block *block);
 /* Transactions done (TMA): may complete the phase. */
 void ts__mbarrier_complete_tx(struct ts__block *block, uint32_t address, uint64_t bytes);
 void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t count, uint64_t warps);

@@ -201,8 +201,10 @@ static enum ts_status run_in_order(struct ts__block *block) {
   while (block->status == TS_OK && !all_done(block)) {
     if (run_round(block) || (block->status == TS_OK && deliver_oldest(block)))
       fruitless_rounds = 0;
-    else if (block->status == TS_OK && ++fruitless_rounds == 2)
-      return report_deadlock(block);
+    else if (block->status == TS_OK && ++fruitless_rounds == 2) {
+      if (!ts__mbarrier_release(block)) return report_deadlock(block);
+      fruitless_rounds = 0;
+    }
   }
   return block->status;
 }
@@ -255,8 +257,10 @@ static enum ts_status run_random(struct ts__block *block) {
       fruitless_tries = 0;
       if (run_round(block) || (block->status == TS_OK && deliver_oldest(block)))
         fruitless_rounds = 0;
-      else if (block->status == TS_OK && ++fruitless_rounds == 2)
-        return report_deadlock(block);
+      else if (block->status == TS_OK && ++fruitless_rounds == 2) {
+        if (!ts__mbarrier_release(block)) return report_deadlock(block);
+        fruitless_rounds = 0;
+      }
     }
   }
 }
