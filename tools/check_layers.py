@@ -5,7 +5,7 @@ usage: check_layers.py [ROOT]
 
 src/       a file may include what its folder's row allows; x_priv.h only inside its own folder
 include/   the public API includes nothing but itself and the C library
-tests/     any header that is not private; test_<module>_*.c also its own module's private ones
+tests/     any header that is not private; test_<module>_*.c and fuzz_<module>_*.c also their own module's private ones
 bench/     any header that is not private
 examples/  the public API only
 
@@ -47,7 +47,7 @@ def module_of(path, rows):
 def test_module(path, rows):
     """The module that a unit test is about: test_front_tvm_x.c belongs to front/tvm."""
     name = os.path.basename(path)
-    fitting = [f for f in rows if re.match(f"test_{f.replace('/', '_')}(_|\\.)", name)]
+    fitting = [f for f in rows if re.match(f"(?:test|fuzz)_{f.replace('/', '_')}(_|\\.)", name)]
     return max(fitting, key=len, default=None)
 
 

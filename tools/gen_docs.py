@@ -35,13 +35,33 @@ def cell(text):
     return text.replace("|", "\\|")
 
 
+def diagnostic_texts(path):
+    """{code: lines} of docs/diagnostics.txt."""
+    texts, lines = {}, []
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            if line.startswith("= "):
+                lines = texts.setdefault(line[2:].strip(), [])
+            elif not line.startswith("#"):
+                lines.append(line)
+    return texts
+
+
 def diagnostics():
-    out = ["# Diagnostics", "", "Made from `src/base/diag.def` by `tools/gen_docs.py`.", "",
+    table, texts = list(rows("src/base/diag.def", "DIAG")), diagnostic_texts("docs/diagnostics.txt")
+    codes = [row[1] for row in table]
+    odd = sorted(set(codes) ^ set(texts))
+    if odd:
+        sys.exit("docs/diagnostics.txt and src/base/diag.def disagree about " + ", ".join(odd))
+    out = ["# Diagnostics", "", "Made from `src/base/diag.def` and `docs/diagnostics.txt` by `tools/gen_docs.py`.", "",
            "| severity | meaning |", "|---|---|"]
     out += [f"| {name.lower()} | {text} |" for name, text in SEVERITIES.items()]
-    out += ["", "| code | severity | title |", "|---|---|---|"]
-    for _, code, severity, title in rows("src/base/diag.def", "DIAG"):
-        out.append(f"| {code} | {severity.lower()} | {cell(title)} |")
+    out += ["", "`--format json` gives the same as objects with code, severity, title, message, hint, place, other, function,",
+            "block, warp, lane and count.", "", "| code | severity | title |", "|---|---|---|"]
+    for _, code, severity, title in table:
+        out.append(f"| [{code}](#{code.lower()}) | {severity.lower()} | {cell(title)} |")
+    for _, code, severity, title in table:
+        out += ["", f"## {code}", "", f"*{severity.lower()}: {title}*", ""] + "\n".join(texts[code]).strip("\n").split("\n")
     return out
 
 

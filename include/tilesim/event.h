@@ -9,7 +9,9 @@
 extern "C" {
 #endif
 
-enum { TS_EVENT_BLOCK_WARP = 0xffff }; /* warp of an event that belongs to its block as a whole */
+/* warp of an event of a block as a whole, block of an event of a launch as a whole */
+enum { TS_EVENT_BLOCK_WARP = 0xffff };
+#define TS_EVENT_LAUNCH_BLOCK UINT32_MAX
 enum { TS_EVENT_LANES = 32, TS_EVENT_BOX_RANK = 5 };
 
 enum ts_event_addresses {
@@ -23,7 +25,7 @@ enum ts_event_addresses {
 struct ts_event_record {
   uint64_t seq;             /* position in the file, from 0 */
   const char *kind;         /* "memory", "copy", "wait", ... */
-  const char *op;           /* mnemonic */
+  const char *op;           /* mnemonic, "" when none */
   const char *dtype;        /* "" when none */
   const char *source_space; /* "global", "shared", "local" or "" */
   const char *target_space;
@@ -31,7 +33,7 @@ struct ts_event_record {
   const char *function;  /* kernel */
   const char *file;      /* source of the instruction, or NULL */
   uint32_t line, column;
-  uint32_t launch, block, warp; /* warp TS_EVENT_BLOCK_WARP: the block itself */
+  uint32_t launch, block, warp; /* or TS_EVENT_LAUNCH_BLOCK, TS_EVENT_BLOCK_WARP */
   uint32_t insn;                /* id in the function; UINT32_MAX: none */
   uint32_t mask;                /* active lanes */
   uint32_t vector_lanes;        /* components per lane */

@@ -4,6 +4,8 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 enum { LAUNCH_FILE_LIMIT_BYTES = 1 << 24 };
 
@@ -184,14 +186,22 @@ static enum ts_status open_modules(struct ts_sim *sim, const char *folder,
   return info->root ? read_defaults(sim, info) : TS_OK;
 }
 
+static enum ts_status check_folder(struct ts_sim *sim, const char *folder) {
+  struct stat file;
+  if (!folder || stat(folder, &file) || !S_ISDIR(file.st_mode))
+    return ts_fail(&sim->ctx, TS_IO, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(folder),
+                   "there is no such folder; a case is a folder with device.json and host.json");
+  if (ts_tvm_sniff(folder)) return TS_OK;
+  return ts_fail(&sim->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(folder),
+                 "not a case folder: expected device.json and host.json in it, plain or with .xz");
+}
+
 enum ts_result ts_sim_open(struct ts_sim *sim, const char *folder, enum ts_fast_math fast_math) {
   struct launch_info info;
   ts__case_close(sim);
-  if (!folder || !ts_tvm_sniff(folder))
-    return ts__result(ts_fail(&sim->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(folder),
-                              "not a case folder: expected device.json and host.json in it, plain "
-                              "or with .xz"));
-  enum ts_status status = read_launch_info(sim, folder, &info);
+  enum ts_status status = check_folder(sim, folder);
+  if (status != TS_OK) return ts__result(status);
+  status = read_launch_info(sim, folder, &info);
   if (status == TS_OK) status = open_modules(sim, folder, &info, fast_math);
   cJSON_Delete(info.root);
   if (status != TS_OK) ts__case_close(sim);
@@ -267,6 +277,7 @@ struct ts__parameter *ts__find_parameter(struct ts_sim *sim, const char *name) {
     const char *candidate = sim->parameters[i].tvm->name;
     if (strcmp(candidate, name) == 0) return &sim->parameters[i];
     unsigned distance = ts__edit_distance(name, candidate, NEAR);
+    if (strcasecmp(name, candidate) == 0) distance = 0;
     if (distance < best && distance < strlen(candidate)) {
       best = distance;
       nearest = candidate;

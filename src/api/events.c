@@ -68,7 +68,7 @@ enum ts_result ts_events_next(struct ts_events *events, struct ts_event_record *
       .seq = event.seq,
       .kind = ts_event_kind_name((enum ts_event_kind)event.kind),
       .op = ts_trace_reader_op_name(reader, event.op),
-      .dtype = ts_trace_reader_dtype_name(reader, event.dtype),
+      .dtype = event.op == UINT16_MAX ? "" : ts_trace_reader_dtype_name(reader, event.dtype),
       .source_space = ts_trace_reader_space_name(reader, event.src_space),
       .target_space = ts_trace_reader_space_name(reader, event.dst_space),
       .sync_kind = ts_sync_kind_name((enum ts_sync_kind)event.sync_kind),

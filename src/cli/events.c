@@ -57,10 +57,11 @@ static void add_addresses(struct line *line, const struct ts_event_record *recor
 
 static void print_text(const struct ts_event_record *record) {
   struct line line = {.used = 0};
-  char warp[16] = "-";
+  char block[16] = "-", warp[16] = "-";
+  if (record->block != TS_EVENT_LAUNCH_BLOCK) snprintf(block, sizeof block, "b%u", record->block);
   if (record->warp != TS_EVENT_BLOCK_WARP) snprintf(warp, sizeof warp, "w%u", record->warp);
-  add(&line, "%7llu %u b%-5u %-3s %-7s", (unsigned long long)record->seq, record->launch,
-      record->block, warp, record->kind);
+  add(&line, "%7llu %u %-6s %-3s %-7s", (unsigned long long)record->seq, record->launch, block,
+      warp, record->kind);
   if (record->insn == UINT32_MAX) {
     add(&line, " %s", record->function);
   } else {
@@ -68,9 +69,9 @@ static void print_text(const struct ts_event_record *record) {
     if (record->file) add(&line, " %s:%u", base_name(record->file), record->line);
   }
   if (record->bytes) add(&line, " %u B", record->bytes);
-  if (record->work) add(&line, " n=%u", record->work);
   if (strcmp(record->sync_kind, "none") != 0)
-    add(&line, " %s %u phase %u", record->sync_kind, record->sync_object, record->sync_phase);
+    add(&line, " %s %u#%u", record->sync_kind, record->sync_object, record->sync_phase);
+  if (record->work) add(&line, " n=%u", record->work);
   if (record->cause) add(&line, " of %llu", (unsigned long long)record->cause - 1);
   add_addresses(&line, record);
   printf("%s\n", line.text);
@@ -97,9 +98,9 @@ static void json_addresses(const struct ts_event_record *record) {
 }
 
 static void print_json(const struct ts_event_record *record) {
-  printf("%s\n{\"seq\": %llu, \"kind\": \"%s\", \"launch\": %u, \"block\": %u",
-         record->seq ? "," : "", (unsigned long long)record->seq, record->kind, record->launch,
-         record->block);
+  printf("%s\n{\"seq\": %llu, \"kind\": \"%s\", \"launch\": %u", record->seq ? "," : "",
+         (unsigned long long)record->seq, record->kind, record->launch);
+  if (record->block != TS_EVENT_LAUNCH_BLOCK) printf(", \"block\": %u", record->block);
   if (record->warp != TS_EVENT_BLOCK_WARP) printf(", \"warp\": %u", record->warp);
   printf(", \"function\": ");
   cli_json_text(stdout, record->function);

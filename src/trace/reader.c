@@ -373,7 +373,8 @@ static const char *event_problem(const struct ts_trace_reader *reader,
   if (event->seq != reader->event_count) return "an event is out of sequence";
   if (event->kind >= TS_EVENT_KIND_COUNT) return "an event has an unknown kind";
   if (event->sync_kind > TS_SYNC_CLUSTER) return "an event has an unknown kind of sync object";
-  if (event->op >= reader->ops.count) return "an event has an unknown op";
+  if (event->op >= reader->ops.count && event->op != UINT16_MAX)
+    return "an event has an unknown op";
   if (event->dtype > reader->dtypes.count) return "an event has an unknown dtype";
   if (!is_space(reader, event->src_space) || !is_space(reader, event->dst_space))
     return "an event has an unknown memory space";
@@ -510,7 +511,7 @@ static const char *list_name(const struct name_list *list, uint32_t index) {
 }
 
 const char *ts_trace_reader_op_name(const struct ts_trace_reader *reader, uint16_t op) {
-  return list_name(&reader->ops, op);
+  return op == UINT16_MAX ? "" : list_name(&reader->ops, op);
 }
 
 const char *ts_trace_reader_dtype_name(const struct ts_trace_reader *reader, uint8_t dtype) {

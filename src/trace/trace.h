@@ -16,29 +16,36 @@ enum ts_event_kind {
   TS_EVENT_KIND_COUNT
 };
 
-enum ts_sync_kind { TS_SYNC_NONE, TS_SYNC_BARRIER, TS_SYNC_MBARRIER, TS_SYNC_CP_ASYNC_GROUP,
-                    TS_SYNC_BULK_GROUP, TS_SYNC_WGMMA_GROUP, TS_SYNC_CLUSTER };
+enum ts_sync_kind {
+  TS_SYNC_NONE,
+  TS_SYNC_BARRIER,
+  TS_SYNC_MBARRIER,
+  TS_SYNC_CP_ASYNC_GROUP,
+  TS_SYNC_BULK_GROUP,
+  TS_SYNC_WGMMA_GROUP,
+  TS_SYNC_CLUSTER
+};
 
 /* Agent of a warp event: block and warp; warp 0xffff = the block itself. */
 struct ts_event {
-  uint64_t seq;        /* position in the stream, from 0 */
-  uint32_t block;      /* linear block index in the launch */
+  uint64_t seq;   /* position in the stream, from 0 */
+  uint32_t block; /* linear block index in the launch; UINT32_MAX the launch itself */
   uint16_t warp;
-  uint8_t kind;        /* enum ts_event_kind */
-  uint8_t sync_kind;   /* enum ts_sync_kind */
-  uint32_t insn;       /* id in the function of the launch; UINT32_MAX none */
-  uint16_t op;         /* enum ts_op of ir/ir.h; the file carries the names */
-  uint8_t dtype, lanes;/* type worked in */
+  uint8_t kind;         /* enum ts_event_kind */
+  uint8_t sync_kind;    /* enum ts_sync_kind */
+  uint32_t insn;        /* id in the function of the launch; UINT32_MAX none */
+  uint16_t op;          /* enum ts_op of ir/ir.h; the file carries the names; UINT16_MAX none */
+  uint8_t dtype, lanes; /* type worked in */
   uint8_t src_space, dst_space; /* enum ts_space, 0xff none */
-  uint16_t launch;     /* number of the launch */
-  uint32_t mask;       /* active lanes */
-  uint32_t bytes;      /* bytes moved, all lanes together */
-  uint32_t work;       /* multiply-adds, arrivals, boxes ... by kind */
-  uint32_t sync_object;/* shared address of an mbarrier, barrier number, group number */
+  uint16_t launch;              /* number of the launch */
+  uint32_t mask;                /* active lanes */
+  uint32_t bytes;               /* bytes moved, all lanes together */
+  uint32_t work;                /* multiply-adds, arrivals, boxes ... by kind */
+  uint32_t sync_object;         /* shared address of an mbarrier, barrier number, group number */
   uint32_t sync_phase;
-  uint64_t cause;      /* 1 + seq of the event that this one completes (LANDED: its COPY), 0 none;
+  uint64_t cause;     /* 1 + seq of the event that this one completes (LANDED: its COPY), 0 none;
                           the producer knows it from the seq that emit filled in */
-  uint64_t footprint;  /* 1 + offset in the footprint table, 0 none */
+  uint64_t footprint; /* 1 + offset in the footprint table, 0 none */
 };
 _Static_assert(sizeof(struct ts_event) == 64, "event format 1");
 
@@ -50,11 +57,11 @@ enum ts_footprint_kind {
 
 /* One range of addresses; space of the addresses is the event's. */
 struct ts_footprint {
-  uint8_t kind;       /* enum ts_footprint_kind */
+  uint8_t kind; /* enum ts_footprint_kind */
   uint8_t space;
   uint8_t rank;
   uint8_t reserved;
-  uint32_t size_bytes;   /* per lane, or per innermost row of a box */
+  uint32_t size_bytes; /* per lane, or per innermost row of a box */
   uint64_t base;
   int64_t lane_stride;   /* AFFINE */
   const uint64_t *lanes; /* LANES: 32 addresses (inactive ones are 0) */
@@ -118,7 +125,7 @@ enum ts_status ts_trace_reader_open_stream(struct ts_ctx *ctx, FILE *stream, con
                                            struct ts_trace_reader **reader);
 /* Valid while the reader is open. */
 const struct ts_trace_program *ts_trace_reader_program(const struct ts_trace_reader *reader);
-/* Names as the file has them; "?" for a number that has none (0xff as a space: ""). */
+/* Names as the file has them; "?" for a number that has none, "" for none. */
 const char *ts_trace_reader_op_name(const struct ts_trace_reader *reader, uint16_t op);
 const char *ts_trace_reader_dtype_name(const struct ts_trace_reader *reader, uint8_t dtype);
 const char *ts_trace_reader_space_name(const struct ts_trace_reader *reader, uint8_t space);

@@ -237,7 +237,7 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("npy", test_formats, test_keys_in_any_order_and_scalars,
+  return RUN_TESTS("api_npy", test_formats, test_keys_in_any_order_and_scalars,
                    test_fortran_order_and_big_endian, test_raw_types, test_bad_headers,
                    test_unsupported_types, test_truncated, test_header_round_trip,
                    test_out_of_memory);
