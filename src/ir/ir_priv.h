@@ -207,4 +207,75 @@ enum ts_status ts__parse_reg(struct ts__parser *p, uint32_t *reg);
 enum ts_status ts__parse_index_ops(struct ts__parser *p);
 bool ts__parse_find_op(const struct ts__parser *p, const char *text, size_t length, uint32_t *op);
 
+/* --- control flow graph (cfg.c), in an arena */
+struct ts__cfg {
+  const struct ts_function *function;
+  uint32_t *pred_count; /* by block, from reachable blocks */
+  uint32_t *pred;       /* by block: one predecessor, TS_NONE when there is none */
+  uint32_t *idom;       /* immediate dominator; the entry's is itself; TS_NONE when unreachable */
+  uint32_t *first_seen, *last_seen; /* numbers of a walk over the dominator tree */
+};
+int ts__cfg_init(struct ts__cfg *cfg, struct ts_arena *arena, const struct ts_function *function);
+bool ts__cfg_dominates(const struct ts__cfg *cfg, uint32_t a, uint32_t b);
+/* Targets of the block's terminator: 0, 1 or 2. */
+uint32_t ts__block_targets(const struct ts_function *function, uint32_t block, uint32_t targets[2]);
+
+/* --- rewriting a function instruction by instruction (rewrite.c)
+ *
+ * Begin takes the instructions away; the pass walks them block by block, copying or emitting others;
+ * end puts the new ones in place, or the old ones back when something failed. */
+struct ts__rewrite {
+  struct ts_ctx *ctx;
+  struct ts_function *function;
+  struct ts_arena arena; /* scratch of the pass */
+  struct ts__cfg cfg;
+  enum ts_status status; /* sticky */
+  struct ts_insn *old_insns;
+  size_t old_count, old_capacity;
+  uint32_t block, place; /* what emitted instructions get */
+  struct ts__rewrite_reg {
+    uint32_t def_count;   /* a parameter counts as one */
+    uint32_t insn, block; /* new instruction that defines it, TS_NONE before it is emitted */
+    bool is_replaced;
+    struct ts_operand replacement;
+    uint32_t replaced_in; /* block */
+  } * regs;
+  size_t reg_count, reg_capacity;
+  struct ts__index components; /* extracts made, for sharing in a block */
+  TS_VEC(uint32_t) component_insns;
+  uint32_t small_constants[TS_MAX_VECTOR_LANES]; /* pool number + 1 */
+};
+enum ts_status ts__rewrite_begin(struct ts__rewrite *rw, struct ts_ctx *ctx,
+                                 struct ts_function *function);
+enum ts_status ts__rewrite_end(struct ts__rewrite *rw); /* frees what begin took */
+/* Never redefined while a value copied from it is in use. */
+bool ts__rewrite_is_stable(const struct ts__rewrite *rw, struct ts_operand operand);
+/* dst = operand from here on: later uses that the current block dominates read the operand. */
+void ts__rewrite_replace(struct ts__rewrite *rw, uint32_t dst, struct ts_operand operand);
+struct ts_operand ts__rewrite_operand(const struct ts__rewrite *rw, struct ts_operand operand);
+/* May the operand be written where the instruction reads the register? */
+bool ts__rewrite_may_stand_for(const struct ts__rewrite *rw, const struct ts_insn *insn, uint32_t i,
+                               uint32_t reg, struct ts_operand operand);
+uint32_t ts__rewrite_variable(struct ts__rewrite *rw, struct ts_type type); /* TS_NONE: no memory */
+/* Copies the operands of an old instruction, with replacements. */
+void ts__rewrite_operands(const struct ts__rewrite *rw, const struct ts_insn *old,
+                          struct ts_operand operands[TS_MAX_OPERANDS]);
+void ts__rewrite_copy(struct ts__rewrite *rw, const struct ts_insn *old,
+                      const struct ts_operand *operands);
+/* An instruction of that type; dst TS_NONE makes a register. */
+struct ts_operand ts__rewrite_emit(struct ts__rewrite *rw, enum ts_op op, struct ts_type type,
+                                   uint32_t dst, const struct ts_operand *operands,
+                                   uint32_t operand_count, const struct ts_attr *attrs,
+                                   uint32_t attr_count);
+struct ts_operand ts__rewrite_imm(struct ts__rewrite *rw, uint64_t encoding);
+/* Component i of a vector, found through concats. */
+struct ts_operand ts__rewrite_component(struct ts__rewrite *rw, struct ts_operand vector,
+                                        struct ts_type type, uint32_t i);
+/* The vector of scalar parts; an existing one when the parts are all its components. */
+struct ts_operand ts__rewrite_gather(struct ts__rewrite *rw, struct ts_type type,
+                                     const struct ts_operand *parts);
+/* The new instruction that is the only one to define the register, or NULL. */
+const struct ts_insn *ts__rewrite_definition(const struct ts__rewrite *rw,
+                                             struct ts_operand operand);
+
 #endif
