@@ -133,7 +133,7 @@ static void run(const struct row *row) {
   struct ts_launch_plan plan = {.launches = &launch, .launch_count = 1};
   struct ts_run_options options = {.machine = &machine, .worker_count = 1, .sink = &ts_sink_null};
   double best = 1e9;
-  for (int repeat = 0; repeat < 3; repeat++) {
+  for (int repeat = 0; repeat < 7; repeat++) {
     double start = seconds();
     if (ts_interp_run(&ctx, module, &plan, &memory, &options, &stats) != TS_OK)
       fail(&diags, row->name);

@@ -479,6 +479,7 @@ static enum ts_status decode_all(struct decoder *d) {
 }
 
 enum ts_status ts__program_decode(struct ts_ctx *ctx, struct ts__program *program) {
+  program->lanes = ts__lane_ops_find(ts_num_isa());
   struct decoder d = {.ctx = ctx, .program = program, .function = program->function};
   enum ts_status status = decode_all(&d);
   ts_vec_free(&d.constants, ctx->allocator);

@@ -97,16 +97,14 @@ static void load_lane(const struct ts__warp *warp, const struct ts__code *code, 
 /* --- one index for the warp */
 
 /* Elements of up to 32 bits that do not start at a word: field by field. */
-static void load_fields(const uint32_t *words, const struct ts__code *code, uint64_t first_bit,
-                        uint32_t *slots) {
+static void load_fields(const struct ts__warp *warp, const struct ts__code *code,
+                        uint64_t first_bit, uint32_t *slots) {
   unsigned bits = element_bits(code);
   for (uint32_t i = 0; i < code->lanes; i++) {
     uint64_t bit = first_bit + i * bits;
-    uint32_t row[TS__LANES];
-    const uint32_t *word = words + bit / WORD_BITS * TS__LANES;
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      row[lane] = word[lane] >> bit % WORD_BITS;
-    ts__slots_of_words(slots + i * TS__LANES, row, code->dtype, 1, TS__LANES);
+    ts__slots_of_field(warp->program->lanes, slots + i * TS__LANES,
+                       array_words(warp, code) + bit / WORD_BITS * TS__LANES,
+                       (uint32_t)(bit % WORD_BITS), code->dtype);
   }
 }
 
@@ -121,9 +119,9 @@ static void load_uniform(const struct ts__warp *warp, const struct ts__code *cod
     for (uint32_t lane = 0; lane < TS__LANES; lane++)
       load_lane(warp, code, slots, lane, (int64_t)first_bit);
   else if (first_bit % WORD_BITS == 0)
-    ts__slots_of_words(slots, first, code->dtype, code->lanes, TS__LANES);
+    ts__slots_of_words(warp->program->lanes, slots, first, code->dtype, code->lanes, TS__LANES);
   else
-    load_fields(words, code, first_bit, slots);
+    load_fields(warp, code, first_bit, slots);
 }
 
 /* --- ld.local */
@@ -188,12 +186,10 @@ static void store_lane(struct ts__warp *warp, const struct ts__code *code, const
 /* Rows of whole words under the active mask. */
 static void store_rows(const struct ts__warp *warp, uint32_t *target, const uint32_t *rows,
                        uint32_t row_count) {
-  if (warp->active == warp->alive) {
+  if (warp->active == warp->alive)
     memcpy(target, rows, row_count * TS__LANES * sizeof *rows);
-    return;
-  }
-  for (uint32_t i = 0; i < row_count * TS__LANES; i++)
-    if (warp->active >> i % TS__LANES & 1) target[i] = rows[i];
+  else
+    warp->program->lanes->blend32(target, rows, row_count, warp->active);
 }
 
 static void store_fields(const struct ts__warp *warp, const struct ts__code *code, uint32_t *words,
@@ -201,11 +197,8 @@ static void store_fields(const struct ts__warp *warp, const struct ts__code *cod
   unsigned bits = element_bits(code);
   for (uint32_t i = 0; i < code->lanes; i++) {
     uint64_t bit = first_bit + i * bits;
-    uint32_t *word = words + bit / WORD_BITS * TS__LANES;
-    uint32_t shift = bit % WORD_BITS, mask = field_mask(bits) << shift, row[TS__LANES];
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      row[lane] = (word[lane] & ~mask) | (slots[i * TS__LANES + lane] << shift & mask);
-    store_rows(warp, word, row, 1);
+    warp->program->lanes->insert(words + bit / WORD_BITS * TS__LANES, slots + i * TS__LANES,
+                                 (uint32_t)(bit % WORD_BITS), field_mask(bits), warp->active);
   }
 }
 
@@ -222,7 +215,8 @@ static void store_uniform(struct ts__warp *warp, const struct ts__code *code, ui
       store_lane(warp, code, slots, ts__first_lane(rest), first_bit);
   } else if (first_bit % WORD_BITS == 0 && total_bits % WORD_BITS == 0) {
     struct slots rows;
-    ts__words_of_slots((uint32_t *)rows.words, slots, code->dtype, code->lanes, TS__LANES);
+    ts__words_of_slots(warp->program->lanes, (uint32_t *)rows.words, slots, code->dtype,
+                       code->lanes, TS__LANES);
     store_rows(warp, first, (const uint32_t *)rows.words, total_bits / WORD_BITS);
   } else {
     store_fields(warp, code, words, first_bit, slots);

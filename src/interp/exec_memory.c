@@ -8,11 +8,7 @@
 
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
-enum { LARGEST_ALIGN_BYTES = 16, MAX_WORDS = TS_MAX_VECTOR_LANES * 2 };
+enum { LARGEST_ALIGN_BYTES = 16 };
 
 /* Slots or words of a whole instruction. */
 struct slots {
@@ -21,78 +17,40 @@ struct slots {
 
 /* --- addresses */
 
-/* When slots are first + lane * step, as 64-bit numbers, says so. */
-static bool is_affine32(const uint32_t *slots, bool is_signed, uint64_t *first, int64_t *step) {
-  uint32_t difference = slots[1] - slots[0], wrong = 0;
-  for (uint32_t lane = 0; lane < 28; lane++)
-    wrong |= (slots[lane + 1] - slots[lane]) ^ difference;
-  for (uint32_t lane = 28; lane < 31; lane++)
-    wrong |= (slots[lane + 1] - slots[lane]) ^ difference;
-  if (wrong) return false;
-  int64_t begin = is_signed ? (int64_t)(int32_t)slots[0] : (int64_t)slots[0];
-  int64_t end = is_signed ? (int64_t)(int32_t)slots[31] : (int64_t)slots[31];
-  *first = (uint64_t)begin;
-  *step = (int64_t)(int32_t)difference;
-  return end - begin == 31 * *step;
+static void one_address(const struct ts__warp *warp, struct ts__access *access, uint64_t address) {
+  access->low = access->high = access->bits = access->first = address;
+  access->stride = 0;
+  access->is_affine = true;
+  warp->program->lanes->splat64(access->lane, &address, 1);
 }
 
-/* Fills first and stride when one look tells that the addresses are affine. */
-static bool find_affine(const struct ts__warp *warp, const struct ts__code *code,
-                        struct ts__access *access) {
-  const struct ts__operand *base = &code->operands[0], *index = &code->operands[1];
-  if (!base->is_uniform) {
-    const struct ts__operand *other = base;
-    base = index;
+/* base + index * scale + offset in every lane. One of base and index is usually uniform, and the
+ * other has 32 bits. */
+static void find_addresses(const struct ts__warp *warp, const struct ts__code *code,
+                           struct ts__access *access) {
+  const struct ts__lane_ops *lanes = warp->program->lanes;
+  const struct ts__operand *fixed = &code->operands[0], *index = &code->operands[1];
+  int64_t fixed_scale = 1, scale = code->scale;
+  if (!fixed->is_uniform) {
+    const struct ts__operand *other = fixed;
+    fixed = index;
     index = other;
-    if (!base->is_uniform) return false;
+    fixed_scale = code->scale;
+    scale = 1;
   }
-  bool is_swapped = base == &code->operands[1];
-  int64_t base_scale = is_swapped ? code->scale : 1, index_scale = is_swapped ? 1 : code->scale;
-  uint64_t start = ts__operand_lane(warp, base, 0) * (uint64_t)base_scale + (uint64_t)code->offset;
-  uint64_t first;
-  int64_t step = 0;
+  if (!fixed->is_uniform || (!index->is_uniform && ts__is_wide(index->dtype))) {
+    ts__address_lanes(warp, code, &code->operands[0], &code->operands[1], code->scale, code->offset,
+                      access->lane);
+    lanes->address_done(access);
+    return;
+  }
+  uint64_t base = ts__operand_lane(warp, fixed, 0) * (uint64_t)fixed_scale + (uint64_t)code->offset;
   if (index->is_uniform)
-    first = ts__operand_lane(warp, index, 0);
-  else if (warp->active != UINT32_MAX || ts__is_wide(index->dtype) ||
-           !is_affine32(ts__operand_words(warp, index),
-                        ts_dtype_is_signed_int((enum ts_dtype)index->dtype), &first, &step))
-    return false;
-  access->first = start + first * (uint64_t)index_scale;
-  access->stride = step * index_scale;
-  return true;
-}
-
-/* Lanes that do nothing repeat the first active lane, so that they need no care later. */
-static void find_lanes(const struct ts__warp *warp, const struct ts__code *code,
-                       struct ts__access *access) {
-  ts__address_lanes(warp, code, &code->operands[0], &code->operands[1], code->scale, code->offset,
-                    access->lane);
-  uint64_t safe = access->lane[ts__first_lane(access->mask)];
-  if (access->mask == UINT32_MAX) return;
-  for (uint32_t lane = 0; lane < TS__LANES; lane++)
-    if (!(access->mask >> lane & 1)) access->lane[lane] = safe;
-}
-
-static void spread_affine(struct ts__access *access) {
-  uint64_t address = access->first;
-  for (uint32_t lane = 0; lane < TS__LANES; lane++, address += (uint64_t)access->stride)
-    access->lane[lane] = address;
-}
-
-static uint64_t lowest(const struct ts__access *access) {
-  if (access->is_affine) return access->stride < 0 ? access->lane[31] : access->first;
-  uint64_t low = access->lane[0];
-  for (uint32_t lane = 1; lane < TS__LANES; lane++)
-    low = access->lane[lane] < low ? access->lane[lane] : low;
-  return low;
-}
-
-static uint64_t highest(const struct ts__access *access) {
-  if (access->is_affine) return access->stride < 0 ? access->first : access->lane[31];
-  uint64_t high = access->lane[0];
-  for (uint32_t lane = 1; lane < TS__LANES; lane++)
-    high = access->lane[lane] > high ? access->lane[lane] : high;
-  return high;
+    one_address(warp, access, base + ts__operand_lane(warp, index, 0) * (uint64_t)scale);
+  else if (ts_dtype_is_signed_int((enum ts_dtype)index->dtype))
+    lanes->address_s32(access, base, scale, ts__operand_words(warp, index));
+  else
+    lanes->address_u32(access, base, scale, ts__operand_words(warp, index));
 }
 
 /* A lane's access must be aligned to its size, or to the largest power of two that divides it, at
@@ -100,16 +58,6 @@ static uint64_t highest(const struct ts__access *access) {
 static uint64_t align_bytes_of(uint32_t size_bytes) {
   uint32_t power = size_bytes & (0u - size_bytes);
   return power < LARGEST_ALIGN_BYTES ? power : LARGEST_ALIGN_BYTES;
-}
-
-static bool is_aligned(const struct ts__access *access, uint64_t align_bytes) {
-  uint64_t bits = access->first | (uint64_t)access->stride;
-  if (!access->is_affine) {
-    bits = 0;
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      bits |= access->lane[lane];
-  }
-  return (bits & (align_bytes - 1)) == 0;
 }
 
 /* Host pointer to the bytes [low, high], or NULL when they are not all in one object. */
@@ -193,7 +141,7 @@ static enum ts__step drop_faulty(struct ts__warp *warp, const struct ts__code *c
 static enum ts__step check_in_flight(struct ts__warp *warp, const struct ts__code *code,
                                      const struct ts__access *access, bool is_write) {
   const struct ts_shared_memory *shared = &warp->block->shared;
-  uint64_t low = lowest(access), span = highest(access) - low + access->size_bytes;
+  uint64_t low = access->low, span = access->high - low + access->size_bytes;
   const struct ts_pending *record = is_write
                                         ? ts_pending_check_write(shared, warp->index, low, span)
                                         : ts_pending_check_read(shared, warp->index, low, span);
@@ -213,27 +161,29 @@ static bool has_in_flight(const struct ts__block *block, bool is_write) {
 
 /* --- resolving */
 
+static uint64_t span_of(const struct ts__access *access) {
+  return access->high - access->low + access->size_bytes;
+}
+
+/* The lanes that are left may lie in several objects. */
+static enum ts__step resolve_rest(struct ts__warp *warp, const struct ts__code *code,
+                                  enum ts_space space, struct ts__access *access) {
+  enum ts__step step = drop_faulty(warp, code, space, access);
+  if (step == TS__STEP_FAULT || access->mask == 0) return step;
+  warp->program->lanes->address_done(access);
+  access->origin = host_range(warp, space, access->low, span_of(access));
+  return step;
+}
+
 enum ts__step ts__resolve(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
                           bool is_write, struct ts__access *access) {
   access->mask = warp->active;
   access->size_bytes = (uint32_t)ts_dtype_packed_bytes((enum ts_dtype)code->dtype, code->lanes);
-  access->is_affine = find_affine(warp, code, access);
-  if (access->is_affine)
-    spread_affine(access);
-  else
-    find_lanes(warp, code, access);
-  uint64_t low = lowest(access), span = highest(access) - low + access->size_bytes;
-  access->origin = host_range(warp, space, low, span);
-  access->origin_address = low;
-  if (!access->origin || !is_aligned(access, align_bytes_of(access->size_bytes))) {
-    enum ts__step step = drop_faulty(warp, code, space, access);
+  find_addresses(warp, code, access);
+  access->origin = host_range(warp, space, access->low, span_of(access));
+  if (!access->origin || access->bits & (align_bytes_of(access->size_bytes) - 1)) {
+    enum ts__step step = resolve_rest(warp, code, space, access);
     if (step == TS__STEP_FAULT || access->mask == 0) return step;
-    access->is_affine = false;
-    uint64_t safe = access->lane[ts__first_lane(access->mask)];
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      if (!(access->mask >> lane & 1)) access->lane[lane] = safe;
-    /* The lanes that are left may lie in several buffers: each has its own pointer. */
-    access->origin = NULL;
   }
   if (space == TS_SPACE_SHARED && has_in_flight(warp->block, is_write))
     return check_in_flight(warp, code, access, is_write);
@@ -242,7 +192,7 @@ enum ts__step ts__resolve(struct ts__warp *warp, const struct ts__code *code, en
 
 uint8_t *ts__access_pointer(const struct ts__warp *warp, enum ts_space space,
                             const struct ts__access *access, uint32_t lane) {
-  if (access->origin) return access->origin + (access->lane[lane] - access->origin_address);
+  if (access->origin) return access->origin + (access->lane[lane] - access->low);
   return host_range(warp, space, access->lane[lane], access->size_bytes);
 }
 
@@ -251,7 +201,7 @@ static void find_pointers(const struct ts__warp *warp, enum ts_space space,
   if (access->origin) {
     uint8_t *origin = access->origin;
     for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      pointers[lane] = origin + (access->lane[lane] - access->origin_address);
+      pointers[lane] = origin + (access->lane[lane] - access->low);
     return;
   }
   for (uint32_t lane = 0; lane < TS__LANES; lane++)
@@ -279,76 +229,6 @@ enum ts_status ts__emit_memory(struct ts__warp *warp, const struct ts__code *cod
     footprint.lanes = lanes;
   }
   return ts__emit(warp, code, event, &footprint);
-}
-
-/* --- moving words: rows of memory <-> columns of slots */
-
-#ifdef __SSE2__
-static void transpose4(__m128i row[4]) {
-  __m128i low01 = _mm_unpacklo_epi32(row[0], row[1]), high01 = _mm_unpackhi_epi32(row[0], row[1]);
-  __m128i low23 = _mm_unpacklo_epi32(row[2], row[3]), high23 = _mm_unpackhi_epi32(row[2], row[3]);
-  row[0] = _mm_unpacklo_epi64(low01, low23);
-  row[1] = _mm_unpackhi_epi64(low01, low23);
-  row[2] = _mm_unpacklo_epi64(high01, high23);
-  row[3] = _mm_unpackhi_epi64(high01, high23);
-}
-
-/* Words w .. w + 3 of every lane. */
-static void load_four(uint32_t *words, uint8_t *const pointers[TS__LANES], uint32_t w) {
-  for (uint32_t lane = 0; lane < TS__LANES; lane += 4) {
-    __m128i row[4];
-    for (uint32_t i = 0; i < 4; i++)
-      row[i] = _mm_loadu_si128((const __m128i *)(const void *)(pointers[lane + i] + 4 * w));
-    transpose4(row);
-    for (uint32_t i = 0; i < 4; i++)
-      _mm_storeu_si128((__m128i *)(void *)(words + (w + i) * TS__LANES + lane), row[i]);
-  }
-}
-
-static void store_four(const uint32_t *words, uint8_t *const pointers[TS__LANES], uint32_t w,
-                       uint32_t mask) {
-  for (uint32_t lane = 0; lane < TS__LANES; lane += 4) {
-    __m128i row[4];
-    for (uint32_t i = 0; i < 4; i++)
-      row[i] = _mm_loadu_si128((const __m128i *)(const void *)(words + (w + i) * TS__LANES + lane));
-    transpose4(row);
-    for (uint32_t i = 0; i < 4; i++)
-      if (mask >> (lane + i) & 1)
-        _mm_storeu_si128((__m128i *)(void *)(pointers[lane + i] + 4 * w), row[i]);
-  }
-}
-#endif
-
-static void load_word(uint32_t *words, uint8_t *const pointers[TS__LANES], uint32_t w) {
-  for (uint32_t lane = 0; lane < TS__LANES; lane++)
-    memcpy(words + w * TS__LANES + lane, pointers[lane] + 4 * w, 4);
-}
-
-static void store_word(const uint32_t *words, uint8_t *const pointers[TS__LANES], uint32_t w,
-                       uint32_t mask) {
-  for (uint32_t lane = 0; lane < TS__LANES; lane++)
-    if (mask >> lane & 1) memcpy(pointers[lane] + 4 * w, words + w * TS__LANES + lane, 4);
-}
-
-static void load_words(uint32_t *words, uint8_t *const pointers[TS__LANES], uint32_t word_count) {
-  uint32_t w = 0;
-#ifdef __SSE2__
-  for (; w + 4 <= word_count; w += 4)
-    load_four(words, pointers, w);
-#endif
-  for (; w < word_count; w++)
-    load_word(words, pointers, w);
-}
-
-static void store_words(const uint32_t *words, uint8_t *const pointers[TS__LANES],
-                        uint32_t word_count, uint32_t mask) {
-  uint32_t w = 0;
-#ifdef __SSE2__
-  for (; w + 4 <= word_count; w += 4)
-    store_four(words, pointers, w, mask);
-#endif
-  for (; w < word_count; w++)
-    store_word(words, pointers, w, mask);
 }
 
 /* --- moving odd sizes, lane by lane */
@@ -450,14 +330,20 @@ static void load_slots(const struct ts__warp *warp, const struct ts__code *code,
     memcpy(slots, access->origin, TS__LANES * 4);
     return;
   }
+  if (is_contiguous(access) && code->lanes == 1 &&
+      ts_dtype_bits((enum ts_dtype)code->dtype) % 8 == 0) {
+    ts_dtype_unpack((enum ts_dtype)code->dtype, slots, access->origin, TS__LANES);
+    return;
+  }
   uint8_t *pointers[TS__LANES];
   find_pointers(warp, space, access, pointers);
   if (word_count && is_plain) {
-    load_words(slots, pointers, word_count);
+    warp->program->lanes->load_words(slots, pointers, word_count);
   } else if (word_count) {
     struct slots words;
-    load_words((uint32_t *)words.words, pointers, word_count);
-    ts__slots_of_words(slots, (const uint32_t *)words.words, code->dtype, code->lanes, TS__LANES);
+    warp->program->lanes->load_words((uint32_t *)words.words, pointers, word_count);
+    ts__slots_of_words(warp->program->lanes, slots, (const uint32_t *)words.words, code->dtype,
+                       code->lanes, TS__LANES);
   } else if (!load_one_narrow(slots, code, pointers)) {
     for (uint32_t lane = 0; lane < TS__LANES; lane++)
       load_lane(slots, code, pointers[lane], lane);
@@ -516,11 +402,13 @@ static void store_slots(const struct ts__warp *warp, const struct ts__code *code
   uint8_t *pointers[TS__LANES];
   find_pointers(warp, space, access, pointers);
   if (word_count && is_plain) {
-    store_words(slots, pointers, word_count, access->mask);
+    warp->program->lanes->store_words(slots, pointers, word_count, access->mask);
   } else if (word_count) {
     struct slots words;
-    ts__words_of_slots((uint32_t *)words.words, slots, code->dtype, code->lanes, TS__LANES);
-    store_words((const uint32_t *)words.words, pointers, word_count, access->mask);
+    ts__words_of_slots(warp->program->lanes, (uint32_t *)words.words, slots, code->dtype,
+                       code->lanes, TS__LANES);
+    warp->program->lanes->store_words((const uint32_t *)words.words, pointers, word_count,
+                                      access->mask);
   } else if (!store_one_narrow(slots, code, pointers, access->mask)) {
     for (uint32_t lane = 0; lane < TS__LANES; lane++)
       if (access->mask >> lane & 1) store_lane(pointers[lane], code, slots, lane);

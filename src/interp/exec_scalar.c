@@ -122,18 +122,15 @@ enum ts__step ts__exec_concat(struct ts__warp *warp, const struct ts__code *code
   return TS__STEP_NEXT;
 }
 
-static void select32(uint32_t *dst, const uint32_t *p, const uint32_t *a, const uint32_t *b,
-                     uint32_t count) {
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t mask = 0u - p[i];
-    dst[i] = (a[i] & mask) | (b[i] & ~mask);
-  }
-}
-
-static void select64(uint64_t *dst, const uint32_t *p, const uint64_t *a, const uint64_t *b,
-                     uint32_t count) {
-  for (uint32_t i = 0; i < count; i++)
-    dst[i] = p[i] ? a[i] : b[i];
+static void select_component(const struct ts__warp *warp, const struct ts__code *code, void *dst,
+                             const uint32_t *p, const void *yes, const void *no) {
+  const struct ts__lane_ops *lanes = warp->program->lanes;
+  if (code->dst_is_uniform)
+    memmove(dst, *p ? yes : no, component_bytes(code));
+  else if (code->dst_is_wide)
+    lanes->select64(dst, p, yes, no);
+  else
+    lanes->select32(dst, p, yes, no);
 }
 
 /* dst = a ? b : c, a with one or L components */
@@ -143,16 +140,12 @@ enum ts__step ts__exec_select(struct ts__warp *warp, const struct ts__code *code
   const uint32_t *predicate = operand_slots(warp, code, &code->operands[0], &a);
   const void *yes = operand_slots(warp, code, &code->operands[1], &b);
   const void *no = operand_slots(warp, code, &code->operands[2], &c);
-  uint32_t count = component_slots(code);
+  size_t size_bytes = component_bytes(code);
   bool is_shared = code->operands[0].lanes == 1;
   for (uint32_t i = 0; i < code->lanes; i++) {
-    const uint32_t *p = is_shared ? predicate : predicate + i * count;
-    if (code->dst_is_wide)
-      select64((uint64_t *)dst + i * count, p, (const uint64_t *)yes + i * count,
-               (const uint64_t *)no + i * count, count);
-    else
-      select32((uint32_t *)dst + i * count, p, (const uint32_t *)yes + i * count,
-               (const uint32_t *)no + i * count, count);
+    const uint32_t *p = is_shared ? predicate : predicate + i * component_slots(code);
+    select_component(warp, code, (uint8_t *)dst + i * size_bytes, p,
+                     (const uint8_t *)yes + i * size_bytes, (const uint8_t *)no + i * size_bytes);
   }
   return finish(warp, code, &result);
 }
@@ -162,10 +155,10 @@ enum ts__step ts__exec_bitcast(struct ts__warp *warp, const struct ts__code *cod
   struct slots result, a, words;
   const struct ts__operand *operand = &code->operands[0];
   uint32_t count = component_slots(code);
-  ts__words_of_slots((uint32_t *)words.words, operand_slots(warp, code, operand, &a),
-                     operand->dtype, operand->lanes, count);
-  ts__slots_of_words(result_slots(warp, code, &result), (const uint32_t *)words.words, code->dtype,
-                     code->lanes, count);
+  ts__words_of_slots(warp->program->lanes, (uint32_t *)words.words,
+                     operand_slots(warp, code, operand, &a), operand->dtype, operand->lanes, count);
+  ts__slots_of_words(warp->program->lanes, result_slots(warp, code, &result),
+                     (const uint32_t *)words.words, code->dtype, code->lanes, count);
   return finish(warp, code, &result);
 }
 

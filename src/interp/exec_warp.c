@@ -27,6 +27,14 @@ static uint32_t shuffle_source(int64_t mode, uint32_t lane, uint32_t b, uint32_t
 
 static void shuffle_sources(const struct ts__warp *warp, const struct ts__code *code,
                             uint32_t source[TS__LANES]) {
+  const struct ts__operand *distance = &code->operands[1];
+  if (distance->is_uniform && code->scale == TS_IR_MODE_bfly && warp->active == UINT32_MAX &&
+      ts__operand_lane(warp, &code->operands[2], 0) == TS__LANES && code->operands[2].is_uniform) {
+    uint32_t bits = (uint32_t)ts__operand_lane(warp, distance, 0) & 31;
+    for (uint32_t lane = 0; lane < TS__LANES; lane++)
+      source[lane] = lane ^ bits;
+    return;
+  }
   uint64_t b[TS__LANES], width[TS__LANES];
   ts__operand_lanes64(warp, &code->operands[1], b);
   ts__operand_lanes64(warp, &code->operands[2], width);
@@ -52,8 +60,7 @@ enum ts__step ts__exec_shfl(struct ts__warp *warp, const struct ts__code *code) 
   const uint32_t *slots = ts__operand_slots32(warp, &code->operands[0], (uint32_t *)scratch);
   uint32_t *out = (uint32_t *)result;
   for (uint32_t i = 0; i < code->lanes; i++)
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      out[i * TS__LANES + lane] = slots[i * TS__LANES + source[lane]];
+    warp->program->lanes->permute32(out + i * TS__LANES, slots + i * TS__LANES, source);
   ts__write_slots32(warp, code, out);
   return TS__STEP_NEXT;
 }

@@ -6,18 +6,10 @@
 
 _Static_assert(TS_DTYPE_COUNT <= 64, "TS__WIDE_DTYPES has a bit per dtype");
 
-/* Words of all ones for the lanes of a nibble of the mask. */
-static const uint32_t nibble_masks[16][4] = {
-#define ROW(n)                                                                                     \
-  { (n) & 1 ? ~0u : 0, (n)&2 ? ~0u : 0, (n)&4 ? ~0u : 0, (n)&8 ? ~0u : 0 }
-    ROW(0), ROW(1),  ROW(2),  ROW(3),  ROW(4),  ROW(5),  ROW(6), ROW(7), ROW(8),
-    ROW(9), ROW(10), ROW(11), ROW(12), ROW(13), ROW(14), ROW(15)
-#undef ROW
-};
-
-static void expand_mask(uint32_t mask, uint32_t words[TS__LANES]) {
-  for (uint32_t i = 0; i < TS__LANES / 4; i++)
-    memcpy(words + 4 * i, nibble_masks[mask >> 4 * i & 15], sizeof nibble_masks[0]);
+const struct ts__lane_ops *ts__lane_ops_find(enum ts_isa isa) {
+  if (isa >= TS_ISA_AVX512 && ts__lane_ops_avx512.splat32) return &ts__lane_ops_avx512;
+  if (isa >= TS_ISA_AVX2 && ts__lane_ops_avx2.splat32) return &ts__lane_ops_avx2;
+  return &ts__lane_ops_portable;
 }
 
 const uint32_t *ts__operand_slots32(const struct ts__warp *warp, const struct ts__operand *operand,
@@ -25,12 +17,7 @@ const uint32_t *ts__operand_slots32(const struct ts__warp *warp, const struct ts
   const uint32_t *words = ts__operand_words(warp, operand);
   if (!operand->is_uniform) return words;
   if (operand->base == TS__BASE_CONST) return warp->program->constants + operand->extra;
-  for (uint32_t i = 0; i < operand->lanes; i++) {
-    uint32_t value = words[i];
-    uint32_t *slots = scratch + i * TS__LANES;
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      slots[lane] = value;
-  }
+  warp->program->lanes->splat32(scratch, words, operand->lanes);
   return scratch;
 }
 
@@ -40,12 +27,7 @@ const uint64_t *ts__operand_slots64(const struct ts__warp *warp, const struct ts
   if (!operand->is_uniform) return words;
   if (operand->base == TS__BASE_CONST)
     return (const uint64_t *)(const void *)(warp->program->constants + operand->extra);
-  for (uint32_t i = 0; i < operand->lanes; i++) {
-    uint64_t value = words[i];
-    uint64_t *slots = scratch + i * TS__LANES;
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      slots[lane] = value;
-  }
+  warp->program->lanes->splat64(scratch, words, operand->lanes);
   return scratch;
 }
 
@@ -100,31 +82,14 @@ void ts__address_lanes(const struct ts__warp *warp, const struct ts__code *code,
     out[lane] += steps[lane] * (uint64_t)scale + (uint64_t)offset;
 }
 
-static void blend32(uint32_t *dst, const uint32_t *slots, uint32_t component_count,
-                    uint32_t active) {
-  uint32_t mask[TS__LANES];
-  expand_mask(active, mask);
-  for (uint32_t i = 0; i < component_count; i++)
-    for (uint32_t lane = 0; lane < TS__LANES; lane++) {
-      uint32_t k = i * TS__LANES + lane;
-      dst[k] = (dst[k] & ~mask[lane]) | (slots[k] & mask[lane]);
-    }
-}
-
-static void blend64(uint64_t *dst, const uint64_t *slots, uint32_t component_count,
-                    uint32_t active) {
-  for (uint32_t i = 0; i < component_count; i++)
-    for (uint32_t lane = 0; lane < TS__LANES; lane++)
-      if (active >> lane & 1) dst[i * TS__LANES + lane] = slots[i * TS__LANES + lane];
-}
-
 void ts__blend(struct ts__warp *warp, const struct ts__code *code, const void *slots) {
+  const struct ts__lane_ops *lanes = warp->program->lanes;
   uint32_t *dst = warp->regs + code->dst;
   uint32_t component_count = code->slot_count / TS__LANES;
   if (code->dst_is_wide)
-    blend64((uint64_t *)(void *)dst, slots, component_count, warp->active);
+    lanes->blend64((uint64_t *)(void *)dst, slots, component_count, warp->active);
   else
-    blend32(dst, slots, component_count, warp->active);
+    lanes->blend32(dst, slots, component_count, warp->active);
 }
 
 /* A uniform dst keeps the first active lane's value of each component. */
@@ -156,57 +121,75 @@ void ts__write_slots64(struct ts__warp *warp, const struct ts__code *code, const
 
 /* --- components and the little-endian 32-bit words they make up */
 
-void ts__words_of_slots(uint32_t *words, const void *source, uint8_t dtype, uint32_t lanes,
-                        uint32_t count) {
-  unsigned bits = ts_dtype_bits((enum ts_dtype)dtype);
-  if (bits == 64) {
-    const uint64_t *slots = source;
-    for (uint32_t i = 0; i < lanes; i++)
-      for (uint32_t k = 0; k < count; k++) {
-        words[2 * i * count + k] = (uint32_t)slots[i * count + k];
-        words[(2 * i + 1) * count + k] = (uint32_t)(slots[i * count + k] >> 32);
-      }
-    return;
-  }
-  const uint32_t *slots = source;
-  uint32_t mask = bits == 32 ? UINT32_MAX : (1u << bits) - 1, per_word = 32 / bits;
-  for (uint32_t i = 0; i < lanes; i++) {
-    uint32_t *word = words + i / per_word * count;
-    uint32_t shift = i % per_word * bits;
+static uint32_t log2_of(unsigned bits) { return (uint32_t)__builtin_ctz(bits); }
+
+static void words_of_wide(uint32_t *words, const uint64_t *slots, uint32_t lanes, uint32_t count) {
+  for (uint32_t i = 0; i < lanes; i++)
     for (uint32_t k = 0; k < count; k++) {
-      uint32_t field = (slots[i * count + k] & mask) << shift;
-      word[k] = shift ? word[k] | field : field;
+      words[2 * i * count + k] = (uint32_t)slots[i * count + k];
+      words[(2 * i + 1) * count + k] = (uint32_t)(slots[i * count + k] >> 32);
+    }
+}
+
+static void wide_of_words(uint64_t *slots, const uint32_t *words, uint32_t lanes, uint32_t count) {
+  for (uint32_t i = 0; i < lanes; i++)
+    for (uint32_t k = 0; k < count; k++)
+      slots[i * count + k] = words[2 * i * count + k] | (uint64_t)words[(2 * i + 1) * count + k]
+                                                            << 32;
+}
+
+void ts__words_of_slots(const struct ts__lane_ops *ops, uint32_t *words, const void *slots,
+                        uint8_t dtype, uint32_t lanes, uint32_t count) {
+  unsigned bits = ts_dtype_bits((enum ts_dtype)dtype);
+  const uint32_t *narrow = slots;
+  if (bits == 64) {
+    words_of_wide(words, slots, lanes, count);
+  } else if (bits == 32) {
+    memcpy(words, slots, (size_t)lanes * count * sizeof *words);
+  } else if (count == TS__LANES) {
+    ops->pack[log2_of(bits)](words, narrow, lanes);
+  } else { /* a uniform value: one column */
+    for (uint32_t i = 0; i < lanes; i++) {
+      uint32_t shift = i % (32 / bits) * bits, w = i / (32 / bits);
+      uint32_t value = (narrow[i] & ((1u << bits) - 1)) << shift;
+      words[w] = shift ? words[w] | value : value;
     }
   }
 }
 
-static uint32_t slot_of_field(uint8_t dtype, uint32_t field, unsigned bits) {
-  if (dtype == TS_DTYPE_pred) return field != 0;
-  if (!ts_dtype_is_signed_int((enum ts_dtype)dtype) || bits == 32) return field;
+/* Fields were zero-extended. */
+static void finish_slots(const struct ts__lane_ops *ops, uint32_t *slots, uint8_t dtype,
+                         unsigned bits, uint32_t lanes, uint32_t count) {
+  bool is_signed = ts_dtype_is_signed_int((enum ts_dtype)dtype);
   uint32_t sign = 1u << (bits - 1);
-  return (field ^ sign) - sign;
+  if (is_signed && count == TS__LANES) ops->sign_extend(slots, lanes, bits);
+  for (uint32_t i = 0; is_signed && count != TS__LANES && i < lanes * count; i++)
+    slots[i] = (slots[i] ^ sign) - sign;
+  for (uint32_t i = 0; dtype == TS_DTYPE_pred && i < lanes * count; i++)
+    slots[i] = slots[i] != 0;
 }
 
-void ts__slots_of_words(void *target, const uint32_t *words, uint8_t dtype, uint32_t lanes,
-                        uint32_t count) {
+void ts__slots_of_words(const struct ts__lane_ops *ops, void *slots, const uint32_t *words,
+                        uint8_t dtype, uint32_t lanes, uint32_t count) {
   unsigned bits = ts_dtype_bits((enum ts_dtype)dtype);
+  uint32_t *narrow = slots;
   if (bits == 64) {
-    uint64_t *slots = target;
-    for (uint32_t i = 0; i < lanes; i++)
-      for (uint32_t k = 0; k < count; k++)
-        slots[i * count + k] = words[2 * i * count + k] | (uint64_t)words[(2 * i + 1) * count + k]
-                                                              << 32;
-    return;
+    wide_of_words(slots, words, lanes, count);
+  } else if (bits == 32) {
+    memcpy(slots, words, (size_t)lanes * count * sizeof *words);
+  } else {
+    if (count == TS__LANES)
+      ops->unpack[log2_of(bits)](slots, words, lanes);
+    else
+      for (uint32_t i = 0; i < lanes; i++)
+        narrow[i] = words[i / (32 / bits)] >> i % (32 / bits) * bits & ((1u << bits) - 1);
+    finish_slots(ops, slots, dtype, bits, lanes, count);
   }
-  uint32_t *slots = target;
-  uint32_t mask = bits == 32 ? UINT32_MAX : (1u << bits) - 1, per_word = 32 / bits;
-  bool is_plain = dtype != TS_DTYPE_pred && !ts_dtype_is_signed_int((enum ts_dtype)dtype);
-  for (uint32_t i = 0; i < lanes; i++) {
-    const uint32_t *word = words + i / per_word * count;
-    uint32_t shift = i % per_word * bits;
-    for (uint32_t k = 0; k < count; k++)
-      slots[i * count + k] = word[k] >> shift & mask;
-    for (uint32_t k = 0; !is_plain && k < count; k++)
-      slots[i * count + k] = slot_of_field(dtype, slots[i * count + k], bits);
-  }
+}
+
+void ts__slots_of_field(const struct ts__lane_ops *ops, uint32_t *slots, const uint32_t *word,
+                        uint32_t shift, uint8_t dtype) {
+  unsigned bits = ts_dtype_bits((enum ts_dtype)dtype);
+  ops->field(slots, word, shift, (1u << bits) - 1);
+  finish_slots(ops, slots, dtype, bits, 1, TS__LANES);
 }
