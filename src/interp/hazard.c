@@ -70,12 +70,13 @@ const char *ts__shared_text(const struct ts__block *block, uint64_t address, cha
                                 : object->size_bytes;
     if (address < object->address || address - object->address >= object_bytes) continue;
     uint64_t offset = address - object->address;
+    const char *name = object->name ? object->name : "unnamed";
     if (object->kind == TS_SHARED_BARRIER)
-      snprintf(text, size_bytes, "shared 0x%llx (%s[%llu])", (unsigned long long)address,
-               object->name, (unsigned long long)(offset / 8));
+      snprintf(text, size_bytes, "shared 0x%llx (%s[%llu])", (unsigned long long)address, name,
+               (unsigned long long)(offset / 8));
     else
-      snprintf(text, size_bytes, "shared 0x%llx (%s + %llu)", (unsigned long long)address,
-               object->name, (unsigned long long)offset);
+      snprintf(text, size_bytes, "shared 0x%llx (%s + %llu)", (unsigned long long)address, name,
+               (unsigned long long)offset);
     return text;
   }
   snprintf(text, size_bytes, "shared 0x%llx", (unsigned long long)address);

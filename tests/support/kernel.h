@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_MAX_ARGS = 8 };
+enum { KERNEL_MAX_ARGS = 8, KERNEL_MAX_MAPS = 2 };
 
 struct kernel {
   struct ts_diag_list diags;
@@ -29,6 +29,7 @@ struct kernel {
   struct ts_run_options options;
   struct ts_run_stats stats;
   struct ts_launch_arg args[KERNEL_MAX_ARGS];
+  struct ts_tensormap maps[KERNEL_MAX_MAPS];
   struct ts_launch launch;
   struct ts_launch_plan plan;
 };
@@ -62,7 +63,8 @@ static inline void kernel_begin_as(struct kernel *k, const char *body, bool with
                                  .block = {32, 1, 1},
                                  .cluster = {1, 1, 1},
                                  .args = k->args};
-  k->plan = (struct ts_launch_plan){.launches = &k->launch, .launch_count = 1};
+  k->plan = (struct ts_launch_plan){
+      .tensormaps = k->maps, .launches = &k->launch, .launch_count = 1};
 }
 
 /* Copies a pattern in which $A stands for values[0], $B for values[1] and so on. */
@@ -95,6 +97,14 @@ static inline void kernel_begin(struct kernel *k, const char *body) {
 static inline void kernel_scalar(struct kernel *k, uint64_t encoding) {
   ck_assert_uint_lt(k->launch.arg_count, KERNEL_MAX_ARGS);
   k->args[k->launch.arg_count++] = (struct ts_launch_arg){TS_LAUNCH_ARG_SCALAR, encoding};
+}
+
+/* A tensor map argument; its global address is that of a buffer made before. */
+static inline void kernel_map(struct kernel *k, struct ts_tensormap map) {
+  ck_assert_uint_lt(k->plan.tensormap_count, KERNEL_MAX_MAPS);
+  k->args[k->launch.arg_count++] =
+      (struct ts_launch_arg){TS_LAUNCH_ARG_TENSORMAP, k->plan.tensormap_count};
+  k->maps[k->plan.tensormap_count++] = map;
 }
 
 static inline void *kernel_buffer(struct kernel *k, const char *name, enum ts_dtype dtype,
