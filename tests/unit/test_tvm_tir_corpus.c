@@ -82,7 +82,8 @@ static void load_folder(const char *folder, struct tally *tally) {
   int count = scandir(folder, &entries, NULL, alphasort);
   for (int i = 0; i < count; i++) {
     char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+    int length = snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+    ck_assert_int_lt(length, (int)sizeof path);
     if (entries[i]->d_name[0] != '.') {
       tally->case_count++;
       for (size_t k = 0; k < 3; k++)
