@@ -1,7 +1,7 @@
 /* Inside of the public API: the simulation, its arguments, generated input and .npy files.
  *
  * Files: sim.c (life, machine, diagnostics, statistics), case.c (opening, launch.json), argument.c
- * (setters), init.c (generated content), npy.c, run.c, output.c, events.c, fidelity.c. */
+ * (setters), init.c (generated content), npy.c, shape.c, run.c, output.c, events.c, fidelity.c. */
 #ifndef TS_API_API_PRIV_H
 #define TS_API_API_PRIV_H
 

@@ -109,7 +109,10 @@ def family(case):
 
 
 def find_cases(folder):
-    return sorted(name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name)))
+    """Names of the case folders: those with a device module or a launch.json."""
+    marks = ("launch.json", "device.json", "device.json.xz")
+    names = sorted(os.listdir(folder))
+    return [name for name in names if any(os.path.exists(os.path.join(folder, name, mark)) for mark in marks)]
 
 
 def run_folder(runner, folder, golden, expected, arguments):
