@@ -268,14 +268,14 @@ static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code
         (struct ts__wait){.kind = TS__WAIT_MBARRIER, .object = (uint32_t)address, .parity = parity};
     return TS__STEP_BLOCKED;
   }
-  warp->wait.is_released = false;
   uint32_t wanted = wanted_phases(mbarrier, warp->index, parity);
+  uint64_t seen = warp->wait.is_released ? wanted : mbarrier->phase;
+  warp->wait.is_released = false;
   if (wanted <= mbarrier->phase) mbarrier->next[warp->index] = wanted + 1;
   uint64_t bit = (uint64_t)1 << warp->index;
-  ts_pending_observe_sync(&block->shared, (uint32_t)address, mbarrier->phase, bit);
-  ts_pending_flow(&block->shared, mbarrier->completed_warps, bit);
-  return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, mbarrier->phase ? mbarrier->phase - 1 : 0,
-                   0, 0);
+  ts_pending_observe_sync(&block->shared, (uint32_t)address, seen, bit);
+  if (seen) ts_pending_flow(&block->shared, mbarrier->completed_warps, bit);
+  return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, seen ? seen - 1 : 0, 0, 0);
 }
 
 enum ts__step ts__exec_mbarrier_wait(struct ts__warp *warp, const struct ts__code *code) {
