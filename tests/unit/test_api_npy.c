@@ -150,8 +150,8 @@ START_TEST(test_bad_headers) {
       "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}",
       "{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693953,)}",
       /* 33 dimensions */
-      "{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
-      "1,1,1,1,1,1,1,1,1,1,1,1,2)}",
+      ("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+       "1,1,1,1,1,1,1,1,1,1,1,1,2)}"),
       /* more or less content than the shape says */
       "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}",
       "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}",
