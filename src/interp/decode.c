@@ -271,6 +271,8 @@ static enum ts_status find_reduction(const struct decoder *d, uint32_t insn_id,
     code->ext = (uint32_t)attr(d, insn, TS_ATTR_reduce);
   else
     code->scale = attr(d, insn, TS_ATTR_reduce);
+  if (is_atomic(insn->op) && ts_dtype_bits((enum ts_dtype)insn->dtype) % 8 != 0)
+    return missing(d, insn_id);
   if (op == TS_NUM_OP_COUNT) return TS_OK;
   unsigned flags = is_global_atomic(insn->op) && op == TS_NUM_add ? TS_NUM_FTZ : 0;
   code->kernel = find_kernel(op, arithmetic_dtype(insn->dtype), flags);

@@ -3,7 +3,12 @@
  * A divergent branch pushes a frame: the active lanes go one way, the others wait in the frame, and
  * all meet at the frame's join. Every split leaves fewer lanes active than the frame's mask has, so
  * at most 31 frames are ever in use. Lanes that leave a loop in several iterations wait at the
- * loop's one frame. */
+ * loop's one frame.
+ *
+ * Lanes that block let the other arm of the innermost branch run, so that lanes of one warp may wait
+ * for each other there. Arms of outer branches do not get a turn then, and lanes that poll memory
+ * without blocking never give one: such kernels, which rely on independent thread scheduling inside
+ * a warp, are reported as deadlocks or run into max_insns_per_warp. */
 #include "interp/interp_priv.h"
 
 #include <stdio.h>

@@ -166,6 +166,7 @@ enum ts__step ts__exec_bitcast(struct ts__warp *warp, const struct ts__code *cod
 
 /* Coordinate x, y or z (axis 0, 1, 2) of a thread, x fastest. */
 static uint32_t thread_coordinate(const uint32_t extent[3], uint32_t thread, uint32_t axis) {
+  if (extent[1] == 1 && extent[2] == 1) return axis == 0 ? thread : 0; /* the usual case */
   if (axis == 0) return thread % extent[0];
   thread /= extent[0];
   return axis == 1 ? thread % extent[1] : thread / extent[1];

@@ -9,6 +9,7 @@
 
 enum {
   MAX_WORKERS = 256,
+  PROGRESS_CALLS = 200,       /* about, in a launch */
   MATRIX_ROWS = 64,           /* of a warpgroup's product */
   MATRIX_COLUMNS = 256,       /* widest wgmma */
   MATRIX_DEPTH = 512,         /* longest chain of instructions on one accumulator */
@@ -46,6 +47,7 @@ struct run {
   uint64_t failed_block; /* lowest that failed; UINT64_MAX none */
   uint64_t done_count;
   bool has_hazard, has_lock;
+  uint64_t progress_at; /* of worker 0: done blocks at which progress is told next */
 };
 
 /* --- checks */
@@ -349,8 +351,10 @@ static enum ts_status run_task(void *user, uint32_t worker_index, uint64_t index
   enum ts_status status = run_block(&worker->block, index);
   uint64_t done_count;
   status = finish_block(run, worker, index, status, &done_count);
-  if (worker_index == 0 && options->progress)
+  if (worker_index == 0 && options->progress && done_count >= run->progress_at) {
     options->progress(options->progress_user, done_count, run->block_count);
+    run->progress_at = done_count + run->block_count / PROGRESS_CALLS;
+  }
   return status;
 }
 

@@ -398,6 +398,11 @@ END_TEST
 /* An operation without arithmetic is an error with its place, not a wrong result. */
 START_TEST(test_missing_kernel) {
   struct kernel k;
+  kernel_begin(&k, "function \"f\" {\nparam p0 pointer u4 %0\nreg %0 ptr\nb0 in r0:\n"
+                   "  atom.global u4 %0, 0, 1 {reduce=exch}\n  exit\n}\n");
+  kernel_buffer(&k, "out", TS_DTYPE_u4, 64);
+  ck_assert_int_eq(kernel_run(&k, 1, 32), TS_UNSUPPORTED);
+  kernel_end(&k);
   kernel_begin(&k, "place \"k.py\" 8 2\nfunction \"f\" {\nb0 in r0:\n"
                    "  %0 = sin s32 1 @1\n  exit\n}\n");
   ck_assert_int_eq(kernel_run(&k, 1, 32), TS_UNSUPPORTED);
