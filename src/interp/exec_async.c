@@ -142,8 +142,8 @@ static uint32_t open_lanes(struct ts__warp *warp, const struct ts__copy *copy) {
                               .warp = warp->index,
                               .sync_address = UINT32_MAX};
   uint32_t lanes = copy->copy_lanes | copy->zero_lanes;
-  if (!lanes) return TS_PENDING_NONE;
   uint32_t number = ts_pending_open(shared, record);
+  if (!lanes || number == TS_PENDING_NONE) return number;
   uint64_t begin = copy->lane_shared[ts__first_lane(lanes)], end = begin;
   for (; lanes; lanes &= lanes - 1) {
     uint64_t address = copy->lane_shared[ts__first_lane(lanes)];
@@ -176,6 +176,7 @@ static enum ts__step issue_lanes(struct ts__warp *warp, const struct ts__code *c
   }
   if (warp->block->status != TS_OK) return TS__STEP_FAULT;
   copy->record = open_lanes(warp, copy);
+  if (copy->record == TS_PENDING_NONE) return ts__fault_memory(warp);
   if (emit_copy(warp, copy, TS_EVENT_COPY) != TS_OK) return TS__STEP_FAULT;
   return step_of(warp, ts__copy_issue(warp, copy));
 }
@@ -297,6 +298,7 @@ static enum ts__step issue_range(struct ts__warp *warp, struct ts__copy *copy, u
                               .end = address + copy->size_bytes,
                               .sync_address = to_shared ? copy->mbarrier : UINT32_MAX};
   copy->record = ts_pending_open(&block->shared, record);
+  if (copy->record == TS_PENDING_NONE) return ts__fault_memory(warp);
   block->stats->tma_box_count++;
   block->stats->tma_bytes += copy->size_bytes;
   if (emit_copy(warp, copy, TS_EVENT_COPY) != TS_OK) return TS__STEP_FAULT;

@@ -1,5 +1,6 @@
 /* Asynchronous copies and barriers: values under every schedule, and the hazards of kernels that do
  * not wait. */
+#include "support/failing_allocator.h"
 #include "support/kernel.h"
 #include "support/suite.h"
 
@@ -509,6 +510,29 @@ START_TEST(test_tma_faults) {
 }
 END_TEST
 
+/* Every allocation of a run may fail: the run ends with TS_NO_MEMORY and loses nothing. */
+START_TEST(test_short_memory) {
+  struct failing_allocator memory;
+  failing_allocator_init(&memory);
+  for (uint64_t n = 1; failing_allocator_next(&memory, n); n++) {
+    struct kernel k;
+    uint32_t *in, *out;
+    kernel_begin(&k, pipeline);
+    in = kernel_buffer(&k, "in", TS_DTYPE_u32, 4096);
+    out = kernel_buffer(&k, "out", TS_DTYPE_u32, 4096);
+    memset(in, 1, 4096);
+    kernel_map(&k, tile_map(k.args[0].value, 32, 8));
+    kernel_map(&k, tile_map(k.args[1].value, 32, 8));
+    k.options.schedule = TS_SCHEDULE_LAZY;
+    k.ctx.allocator = &memory.allocator;
+    enum ts_status status = kernel_run(&k, 1, 64);
+    ck_assert_int_eq(status, memory.failed ? TS_NO_MEMORY : TS_OK);
+    if (status == TS_OK) ck_assert_uint_eq(out[1000], 0x01010101);
+    kernel_end(&k);
+  }
+}
+END_TEST
+
 /* A warp that only waits is overtaken by two phases: it goes on, with a remark. */
 START_TEST(test_overtaken) {
   struct kernel k;
@@ -537,5 +561,5 @@ int main(void) {
                    test_flow, test_bulk_store, test_drain, test_bulk_reduce, test_phases,
                    test_mbarrier_misuse, test_deadlocks, test_barriers, test_barrier_exit,
                    test_barrier_misuse, test_bar_red, test_tma_pipeline, test_tma_overrun,
-                   test_tma_faults, test_overtaken);
+                   test_tma_faults, test_short_memory, test_overtaken);
 }

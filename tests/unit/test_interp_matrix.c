@@ -1,6 +1,7 @@
 /* Matrix instructions on small integers, which every format and every order of summation gives
  * exactly: what is tested is which element meets which. */
 #include "num/num.h"
+#include "support/failing_allocator.h"
 #include "support/kernel.h"
 #include "support/suite.h"
 
@@ -295,6 +296,31 @@ START_TEST(test_wgmma_chains) {
                       .scale_d = 0};
     check_wgmma(&s, TS_SCHEDULE_LAZY);
   }
+}
+END_TEST
+
+/* Every allocation of a run may fail. */
+START_TEST(test_short_memory) {
+  struct shape s = {
+      .a = TS_DTYPE_f16, .c = TS_DTYPE_f32, .n = 8, .k = 16, .steps = 1, .scale_a = 1};
+  struct operand a = lay_out(&s, 1024, 64, false, 0), b = lay_out(&s, B_START, 8, false, 0);
+  struct text *t = calloc(1, sizeof *t);
+  struct failing_allocator memory;
+  ck_assert_ptr_nonnull(t);
+  write_kernel(t, &s, &a, &b);
+  failing_allocator_init(&memory);
+  for (uint64_t n = 1; failing_allocator_next(&memory, n); n++) {
+    struct kernel k;
+    kernel_begin(&k, t->bytes);
+    kernel_buffer(&k, "image", TS_DTYPE_u8, WINDOW);
+    kernel_buffer(&k, "out", TS_DTYPE_u32, 4 * 4 * 128);
+    kernel_buffer(&k, "regs", TS_DTYPE_u32, 16 * 128);
+    k.ctx.allocator = &memory.allocator;
+    enum ts_status status = kernel_run(&k, 1, 128);
+    ck_assert_int_eq(status, memory.failed ? TS_NO_MEMORY : TS_OK);
+    kernel_end(&k);
+  }
+  free(t);
 }
 END_TEST
 
@@ -605,6 +631,7 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("interp matrix", test_wgmma_layouts, test_wgmma_types, test_wgmma_chains,
-                   test_wgmma_in_flight, test_wgmma_bounds, test_mma, test_mma_partial,
-                   test_ldmatrix, test_stmatrix, test_matrix_faults, test_matrix_addresses);
+                   test_short_memory, test_wgmma_in_flight, test_wgmma_bounds, test_mma,
+                   test_mma_partial, test_ldmatrix, test_stmatrix, test_matrix_faults,
+                   test_matrix_addresses);
 }
