@@ -16,9 +16,9 @@ enum ts_schedule_kind { TS_SCHEDULE_EAGER, TS_SCHEDULE_LAZY, TS_SCHEDULE_RANDOM 
 struct ts_run_options {
   const struct ts_machine *machine;
   enum ts_schedule_kind schedule;
-  uint64_t seed;          /* of TS_SCHEDULE_RANDOM */
-  uint32_t worker_count;  /* host threads, at least 1 */
-  struct ts_sink *sink;   /* ts_sink_null when nobody listens; a real sink forces one worker */
+  uint64_t seed;         /* of TS_SCHEDULE_RANDOM */
+  uint32_t worker_count; /* host threads, at least 1 */
+  struct ts_sink *sink;  /* ts_sink_null when nobody listens; a real sink forces one worker */
   bool stop_at_first_hazard;
   uint64_t max_insns_per_warp; /* a warp that executes more ends the run with TS_LIMIT; 0 none */
   /* Called now and then from the main thread with blocks done so far; NULL is fine. */
@@ -27,9 +27,9 @@ struct ts_run_options {
 };
 
 struct ts_run_stats {
-  uint64_t op_count[TS_OP_COUNT];      /* warp instructions executed, by op */
-  uint64_t lane_op_count;              /* lanes x components of data instructions */
-  uint64_t mac_count;                  /* multiply-adds of matrix instructions */
+  uint64_t op_count[TS_OP_COUNT]; /* warp instructions executed, by op */
+  uint64_t lane_op_count;         /* lanes x components of data instructions */
+  uint64_t mac_count;             /* multiply-adds of matrix instructions */
   uint64_t tma_box_count, tma_bytes;
   uint64_t block_count, warp_count;
 };

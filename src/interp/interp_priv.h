@@ -1,9 +1,12 @@
 /* Inside of the interpreter: decoded code, warps, blocks, the scheduler's protocol.
  *
- * Files: launch.c (plan -> blocks -> workers), decode.c (IR -> struct ts__code), sched.c (schedules,
- * deadlock report), exec_scalar.c, exec_memory.c, exec_control.c, exec_warp.c, exec_barrier.c
- * (bar.*, mbarrier.*), exec_async.c (cp.async, TMA, bulk), exec_matrix.c (ldmatrix, stmatrix, mma,
- * wgmma), hazard.c (diagnostics with kernel places).
+ * Files: launch.c (plan -> blocks -> workers), decode.c (IR -> struct ts__code; exec.def says how each
+ * op is executed), join.c (where lanes meet again), sched.c (schedules, deadlock report), operand.c
+ * and lane_loops.h with lanes_*.c (operands as lanes see them), exec_scalar.c, exec_memory.c (global
+ * and shared), exec_local.c, exec_atomic.c, exec_control.c, exec_warp.c, exec_barrier.c (bar.*),
+ * exec_mbarrier.c, async.c and exec_async.c (cp.async, TMA, bulk), tma.c (boxes), matrix.c,
+ * exec_mma.c, exec_wgmma.c, wgmma_operand.c (ldmatrix, stmatrix, mma, wgmma), hazard.c (diagnostics
+ * with kernel places), event_emit.c.
  *
  * Values: a component of a register in a warp takes 32 slots (varying) or 1 slot (uniform). A slot
  * is 4 bytes for dtypes of at most 32 bits (floats: zero-extended encoding; s8/s16 sign-extended;
@@ -36,28 +39,28 @@ enum ts__step {
 /* Where an operand's slots are: words from one of two bases. */
 enum ts__operand_base { TS__BASE_REGS, TS__BASE_CONST, TS__BASE_NONE };
 struct ts__operand {
-  uint8_t base;       /* enum ts__operand_base */
-  bool is_uniform;    /* one slot per component instead of 32; constants are stored both ways */
-  uint8_t dtype;      /* of the register; immediates: the instruction's */
-  uint8_t lanes;      /* components */
-  uint32_t offset;    /* words from the base (registers and constants); arrays: first word of the
+  uint8_t base;    /* enum ts__operand_base */
+  bool is_uniform; /* one slot per component instead of 32; constants are stored both ways */
+  uint8_t dtype;   /* of the register; immediates: the instruction's */
+  uint8_t lanes;   /* components */
+  uint32_t offset; /* words from the base (registers and constants); arrays: first word of the
                          array in a warp's local memory; blocks: code index; tensor maps: parameter
                          number; texts: index */
-  uint32_t extra;     /* arrays: size in bytes. constants: offset of the splatted copy */
+  uint32_t extra;  /* arrays: size in bytes. constants: offset of the splatted copy */
 };
 
 /* One decoded instruction. */
 struct ts__code {
   enum ts__step (*exec)(struct ts__warp *warp, const struct ts__code *code);
-  void (*kernel)(void);  /* num function for pure ops (cast to unary, binary, ternary by exec) */
-  uint32_t slot_count;   /* slots a pure op computes: components x (uniform dst ? 1 : 32) */
-  uint32_t insn;         /* id in the function: for places, events, diagnostics */
+  void (*kernel)(void); /* num function for pure ops (cast to unary, binary, ternary by exec) */
+  uint32_t slot_count;  /* slots a pure op computes: components x (uniform dst ? 1 : 32) */
+  uint32_t insn;        /* id in the function: for places, events, diagnostics */
   uint16_t op;
   uint8_t dtype, lanes, dtype2, operand_count;
   bool dst_is_uniform, dst_is_wide; /* wide: 8-byte slots */
-  bool emits_insn;       /* the scheduler emits its INSN event; others emit their own */
-  bool counts_lanes;     /* a data instruction: counted in lane_op_count */
-  uint32_t dst;          /* words from the register base */
+  bool emits_insn;                  /* the scheduler emits its INSN event; others emit their own */
+  bool counts_lanes;                /* a data instruction: counted in lane_op_count */
+  uint32_t dst;                     /* words from the register base */
   int64_t scale, offset; /* of the memory operand. scale alone: index of extract, special register,
                             mode or reduction of a warp or atomic instruction */
   uint32_t ext;          /* atomics: enum ts_ir_reduce; free for other files' ops */
@@ -84,7 +87,7 @@ struct ts__program {
   bool is_ordered;           /* global atomics or reductions: blocks run in ascending order */
   bool has_matrix;           /* mma or wgmma: workers need scratch for them */
   const struct ts__lane_ops *lanes; /* loops for this host */
-  uint64_t shared_bytes;     /* static + dynamic */
+  uint64_t shared_bytes;            /* static + dynamic */
   uint32_t warps_per_block, threads_per_block;
   struct ts_arena *arena;
 };
@@ -99,8 +102,13 @@ struct ts__frame {
 enum { TS__MAX_FRAMES = 64 };
 
 enum ts__wait_kind {
-  TS__WAIT_NONE, TS__WAIT_BARRIER, TS__WAIT_MBARRIER, TS__WAIT_CP_ASYNC, TS__WAIT_BULK,
-  TS__WAIT_WGMMA, TS__WAIT_CLUSTER
+  TS__WAIT_NONE,
+  TS__WAIT_BARRIER,
+  TS__WAIT_MBARRIER,
+  TS__WAIT_CP_ASYNC,
+  TS__WAIT_BULK,
+  TS__WAIT_WGMMA,
+  TS__WAIT_CLUSTER
 };
 struct ts__wait {
   enum ts__wait_kind kind;
@@ -114,23 +122,23 @@ struct ts__wait {
  * order unless `after` names one (by ticket) that must come first. */
 struct ts__async {
   enum ts_status (*deliver)(struct ts__block *block, struct ts__async *op);
-  uint64_t ticket; /* ascending in issue order, from 1 */
-  uint64_t after;  /* 0 none */
+  uint64_t ticket;             /* ascending in issue order, from 1 */
+  uint64_t after;              /* 0 none */
   uint32_t warp, insn, record; /* record: TS_PENDING_NONE when it has none */
   uint32_t group_kind, group;  /* what a wait counts: enum ts_sync_kind and the group number */
-  void *data;      /* operands; owned by the op (block->scratch free list) */
+  void *data;                  /* operands; owned by the op (block->scratch free list) */
 };
 
 /* mbarrier state, kept beside the 8 bytes in shared memory (which hold an opaque image). */
 struct ts__mbarrier {
   uint32_t address;
   bool is_initialised;
-  uint32_t expected;       /* arrivals a phase */
-  uint32_t pending;        /* arrivals left in this phase */
-  int64_t tx_bytes;        /* expected minus completed */
-  uint64_t phase;          /* completed phases */
-  uint64_t arrived_warps;  /* of this phase; flows to waiters */
-  uint64_t completed_warps;/* of the last completed phase */
+  uint32_t expected;                  /* arrivals a phase */
+  uint32_t pending;                   /* arrivals left in this phase */
+  int64_t tx_bytes;                   /* expected minus completed */
+  uint64_t phase;                     /* completed phases */
+  uint64_t arrived_warps;             /* of this phase; flows to waiters */
+  uint64_t completed_warps;           /* of the last completed phase */
   uint32_t next[TS__MAX_BLOCK_WARPS]; /* per warp: completed phases that its next wait is for, at
                                          least (see ts__mbarrier_release) */
 };
@@ -140,10 +148,10 @@ struct ts__barrier {
   uint32_t expected_threads, arrived_threads; /* expected 0: all living threads of the block */
   uint64_t phase;
   uint64_t arrived_warps;
-  uint64_t waiting_warps;  /* those that wait, not only arrive */
-  uint32_t true_threads;   /* bar.red: threads whose predicate is set */
-  uint32_t result[2];      /* bar.red: true_threads of the last phases, by phase & 1 */
-  uint32_t threads[2];     /* arrived_threads of the last phases, by phase & 1 */
+  uint64_t waiting_warps; /* those that wait, not only arrive */
+  uint32_t true_threads;  /* bar.red: threads whose predicate is set */
+  uint32_t result[2];     /* bar.red: true_threads of the last phases, by phase & 1 */
+  uint32_t threads[2];    /* arrived_threads of the last phases, by phase & 1 */
 };
 enum { TS__NAMED_BARRIERS = 16, TS__BARRIER_CLUSTER = TS__NAMED_BARRIERS, TS__BARRIER_COUNT };
 
@@ -152,29 +160,29 @@ enum ts__warp_state { TS__WARP_READY, TS__WARP_BLOCKED, TS__WARP_DONE };
 struct ts__warp {
   struct ts__block *block;
   const struct ts__program *program;
-  uint32_t index;            /* in the block */
-  uint32_t pc;               /* code index */
-  uint32_t active;           /* lanes executing now */
-  uint32_t alive;            /* lanes that have not exited */
+  uint32_t index;  /* in the block */
+  uint32_t pc;     /* code index */
+  uint32_t active; /* lanes executing now */
+  uint32_t alive;  /* lanes that have not exited */
   enum ts__warp_state state;
   struct ts__wait wait;
-  uint32_t *regs;            /* TS__BASE_REGS; 64-byte aligned */
-  uint32_t *local;           /* local arrays */
+  uint32_t *regs;  /* TS__BASE_REGS; 64-byte aligned */
+  uint32_t *local; /* local arrays */
   struct ts__frame frames[TS__MAX_FRAMES];
   uint32_t frame_count;
-  uint64_t barrier_phase;    /* phase waited for at a bar.sync, + 1; 0 = not arrived yet */
+  uint64_t barrier_phase; /* phase waited for at a bar.sync, + 1; 0 = not arrived yet */
   uint64_t insn_count;
-  void *async;               /* struct of exec_async.c: open groups */
-  void *matrix;              /* struct of exec_wgmma.c: groups */
-  uint32_t wgmma_count;      /* wgmma issued and not waited for */
+  void *async;                     /* struct of exec_async.c: open groups */
+  void *matrix;                    /* struct of exec_wgmma.c: groups */
+  uint32_t wgmma_count;            /* wgmma issued and not waited for */
   struct ts__mma_batch *mma_batch; /* mma_batch.c; made on first use */
-  uint32_t deferred_count;   /* mma in the batch: done before anybody looks at the arrays */
+  uint32_t deferred_count;         /* mma in the batch: done before anybody looks at the arrays */
 };
 
 struct ts__block {
   const struct ts__program *program;
   struct ts_ctx *ctx;
-  uint32_t index, id[3];     /* linear (x fastest) and blockIdx */
+  uint32_t index, id[3]; /* linear (x fastest) and blockIdx */
   struct ts_shared_memory shared;
   struct ts__warp *warps;
   uint32_t warp_count;
@@ -182,16 +190,16 @@ struct ts__block {
   TS_VEC(struct ts__mbarrier) mbarriers; /* sorted by address */
   TS_VEC(struct ts__async) async;        /* issued, not done; in ticket order */
   uint64_t next_ticket;
-  uint64_t random_state;                 /* per block: seed ^ block index, so -j does not matter */
+  uint64_t random_state; /* per block: seed ^ block index, so -j does not matter */
   enum ts_status status;
   bool has_hazard;
-  struct ts_run_stats *stats;            /* of the worker */
-  uint64_t last_event_seq;               /* seq of the event emitted last, for `cause` */
-  struct ts_arena *scratch;              /* reset for every block */
-  struct ts_mma_scratch *mma_scratch;    /* of the worker */
-  struct ts__copy *free_copies;          /* exec_async.c: operands of done operations */
-  uint32_t wgmma_count;                  /* wgmma in flight, of all warps */
-  struct ts__matrix_cache **matrix_cache;/* of the worker: prepared operands; *matrix_cache is made
+  struct ts_run_stats *stats;             /* of the worker */
+  uint64_t last_event_seq;                /* seq of the event emitted last, for `cause` */
+  struct ts_arena *scratch;               /* reset for every block */
+  struct ts_mma_scratch *mma_scratch;     /* of the worker */
+  struct ts__copy *free_copies;           /* exec_async.c: operands of done operations */
+  uint32_t wgmma_count;                   /* wgmma in flight, of all warps */
+  struct ts__matrix_cache **matrix_cache; /* of the worker: prepared operands; *matrix_cache is made
                                             on first use, ts__matrix_cache_free ends it */
 };
 
@@ -233,8 +241,7 @@ enum ts_status ts__block_run(struct ts__block *block);
 static inline bool ts__is_wide(uint8_t dtype) { return (TS__WIDE_DTYPES >> dtype & 1) != 0; }
 static inline const uint32_t *ts__operand_words(const struct ts__warp *warp,
                                                 const struct ts__operand *operand) {
-  const uint32_t *base =
-      operand->base == TS__BASE_REGS ? warp->regs : warp->program->constants;
+  const uint32_t *base = operand->base == TS__BASE_REGS ? warp->regs : warp->program->constants;
   return base + operand->offset;
 }
 /* 32 slots per component of a 32-bit operand: uniform ones are splatted into scratch (which has
@@ -266,8 +273,8 @@ static inline bool ts__writes_all(const struct ts__warp *warp, const struct ts__
 /* Merges slots of dst's width for the active lanes (varying dst only). */
 void ts__blend(struct ts__warp *warp, const struct ts__code *code, const void *slots);
 
-/* Components to the little-endian words of memory that they make up, and back: word w of column k is
- * words[w * count + k], component i of column k is slots[i * count + k] (count: 32, or 1 for a
+/* Components to the little-endian words of memory that they make up, and back: word w of column k
+ * is words[w * count + k], component i of column k is slots[i * count + k] (count: 32, or 1 for a
  * uniform value). The dtype's width must divide 32 or be 64. The last word is filled with zeros. */
 struct ts__lane_ops;
 void ts__words_of_slots(const struct ts__lane_ops *ops, uint32_t *words, const void *slots,
@@ -318,14 +325,14 @@ const struct ts__lane_ops *ts__lane_ops_find(enum ts_isa isa); /* the best up to
 /* --- accesses of global and shared memory (exec_memory.c) */
 struct ts__access {
   _Alignas(64) uint64_t lane[TS__LANES]; /* addresses; lanes outside the mask repeat one inside */
-  uint64_t low, high;       /* lowest and highest address of a lane */
-  uint64_t bits;            /* or of all addresses */
-  uint64_t first;           /* is_affine: lane l is at first + l * stride */
+  uint64_t low, high;                    /* lowest and highest address of a lane */
+  uint64_t bits;                         /* or of all addresses */
+  uint64_t first;                        /* is_affine: lane l is at first + l * stride */
   int64_t stride;
   bool is_affine;
-  uint32_t mask;            /* active lanes that may proceed */
-  uint32_t size_bytes;      /* of a lane */
-  uint8_t *origin;          /* host pointer to `low`; NULL: every lane has its own object */
+  uint32_t mask;       /* active lanes that may proceed */
+  uint32_t size_bytes; /* of a lane */
+  uint8_t *origin;     /* host pointer to `low`; NULL: every lane has its own object */
 };
 /* Addresses of the memory operand (operands 0 and 1) with bounds, alignment and (shared) in-flight
  * checks; faults have been reported and those lanes taken out of the mask. NEXT, or FAULT when the
@@ -335,8 +342,7 @@ enum ts__step ts__resolve(struct ts__warp *warp, const struct ts__code *code, en
 uint8_t *ts__access_pointer(const struct ts__warp *warp, enum ts_space space,
                             const struct ts__access *access, uint32_t lane);
 enum ts_status ts__emit_memory(struct ts__warp *warp, const struct ts__code *code,
-                               enum ts_space space, bool is_write,
-                               const struct ts__access *access);
+                               enum ts_space space, bool is_write, const struct ts__access *access);
 
 /* --- hazards (hazard.c): report with the instruction's place, mark the block; answer the step that
  * stops or continues the run (options->stop_at_first_hazard). */
@@ -365,11 +371,11 @@ uint32_t ts__wgmma_reads(const struct ts__block *block, uint64_t address, uint64
 
 /* --- matrix instructions (matrix.c: what they share) */
 struct ts__matrix_info {
-  bool is_known;             /* the rest has been filled */
+  bool is_known; /* the rest has been filled */
   const struct ts_mma_op *op;
   uint32_t m, n, k;
   bool a_is_k_major, b_is_k_major;
-  unsigned flags;            /* enum ts_mma_flag without TS_MMA_ZERO_C */
+  unsigned flags; /* enum ts_mma_flag without TS_MMA_ZERO_C */
 };
 /* Prepared B operands of one worker: the warps of a block that multiply with the same bytes of
  * shared memory share them. */
@@ -477,28 +483,32 @@ bool ts__reduce_packed(enum ts_ir_reduce reduce, enum ts_dtype dtype, void *dst,
 
 /* --- asynchronous operations (async.c: queue and groups; exec_async.c: instructions) */
 enum ts__copy_kind {
-  TS__COPY_CP_ASYNC, TS__COPY_CP_ARRIVE, TS__COPY_TMA_LOAD, TS__COPY_TMA_STORE,
-  TS__COPY_BULK_LOAD, TS__COPY_BULK_STORE
+  TS__COPY_CP_ASYNC,
+  TS__COPY_CP_ARRIVE,
+  TS__COPY_TMA_LOAD,
+  TS__COPY_TMA_STORE,
+  TS__COPY_BULK_LOAD,
+  TS__COPY_BULK_STORE
 };
 /* Operands of an asynchronous operation, until it is done and, when a group holds it, waited for. */
 struct ts__copy {
   struct ts__copy *next; /* in its warp's list of groups, or of free ones */
   const struct ts__code *code;
   enum ts__copy_kind kind;
-  uint32_t warp, lanes;  /* lanes that issued it and have not waited for it */
-  uint32_t group;        /* number of groups its lanes had closed */
+  uint32_t warp, lanes; /* lanes that issued it and have not waited for it */
+  uint32_t group;       /* number of groups its lanes had closed */
   bool is_delivered, is_grouped;
   uint32_t record;
   uint64_t ticket;
   uint32_t mbarrier;
-  uint64_t size_bytes;   /* per lane for cp.async */
-  uint64_t cause;        /* 1 + seq of its COPY event */
+  uint64_t size_bytes; /* per lane for cp.async */
+  uint64_t cause;      /* 1 + seq of its COPY event */
   enum ts_ir_reduce reduce;
   enum ts_dtype elem;
-  struct ts__box box;                  /* tensor map copies */
-  uint64_t global, shared;             /* bulk copies */
-  uint32_t copy_lanes;                 /* cp.async: lanes that copy; */
-  uint32_t zero_lanes;                 /* these write zeros */
+  struct ts__box box;      /* tensor map copies */
+  uint64_t global, shared; /* bulk copies */
+  uint32_t copy_lanes;     /* cp.async: lanes that copy; */
+  uint32_t zero_lanes;     /* these write zeros */
   uint64_t lane_global[TS__LANES];
   uint32_t lane_shared[TS__LANES];
 };
@@ -552,8 +562,8 @@ static inline bool ts__listening(const struct ts__block *block) {
 /* LAUNCH, BLOCK and END of those: block is UINT32_MAX for the launch itself. */
 enum ts_status ts__emit_agent(const struct ts__program *program, uint32_t block,
                               enum ts_event_kind kind, uint64_t work, uint64_t bytes);
-/* Fills block, warp, insn, op, dtype, mask and launch, and emits. Without code: an event of the warp
- * itself. */
+/* Fills block, warp, insn, op, dtype, mask and launch, and emits. Without code: an event of the
+ * warp itself. */
 enum ts_status ts__emit(struct ts__warp *warp, const struct ts__code *code, struct ts_event event,
                         const struct ts_footprint *footprint);
 

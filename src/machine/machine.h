@@ -6,8 +6,8 @@
 #include "base/diag.h"
 
 struct ts_machine {
-  char name[32];     /* "h200-sxm" */
-  char profile[32];  /* numerics profile: "nv_sm90" */
+  char name[32];    /* "h200-sxm" */
+  char profile[32]; /* numerics profile: "nv_sm90" */
   uint32_t sm_count;
   uint32_t max_threads_per_block;
   uint64_t max_shared_bytes_per_block; /* static + dynamic, after opt-in */

@@ -63,8 +63,8 @@ static inline void kernel_begin_as(struct kernel *k, const char *body, bool with
                                  .block = {32, 1, 1},
                                  .cluster = {1, 1, 1},
                                  .args = k->args};
-  k->plan = (struct ts_launch_plan){
-      .tensormaps = k->maps, .launches = &k->launch, .launch_count = 1};
+  k->plan =
+      (struct ts_launch_plan){.tensormaps = k->maps, .launches = &k->launch, .launch_count = 1};
 }
 
 /* Copies a pattern in which $A stands for values[0], $B for values[1] and so on. */
