@@ -305,7 +305,7 @@ static void expand_a(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
     expand_a_integers(op, scratch, sums);
     return;
   }
-  switch (op->a) {
+  switch (ts__mma_operand_dtype(op, op->a)) {
   case TS_DTYPE_f16: expand_a_floats(TS_DTYPE_f16, scratch, sums, length); return;
   case TS_DTYPE_bf16: expand_a_floats(TS_DTYPE_bf16, scratch, sums, length); return;
   case TS_DTYPE_e4m3: expand_a_floats(TS_DTYPE_e4m3, scratch, sums, length); return;
@@ -353,7 +353,7 @@ static void expand_b(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
     expand_b_integers(op, scratch, sums);
     return;
   }
-  switch (op->b) {
+  switch (ts__mma_operand_dtype(op, op->b)) {
   case TS_DTYPE_f16: expand_b_floats(TS_DTYPE_f16, scratch, sums, length); return;
   case TS_DTYPE_bf16: expand_b_floats(TS_DTYPE_bf16, scratch, sums, length); return;
   case TS_DTYPE_e4m3: expand_b_floats(TS_DTYPE_e4m3, scratch, sums, length); return;

@@ -173,7 +173,7 @@ static void expand_a(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
         scratch->a_exponents[at + k / 2 * 16] = (int32_t)integer_pair(op->a, raw[k], raw[k + 1]);
       continue;
     }
-    operands_of(op->a, values, exponents, raw, length);
+    operands_of(ts__mma_operand_dtype(op, op->a), values, exponents, raw, length);
     for (uint32_t k = 0; k < length; ++k) {
       scratch->a_values[at + k * 16] = values[k];
       scratch->a_exponents[at + k * 16] = twice(exponents[k]);
@@ -194,7 +194,7 @@ static void expand_b_block(const struct ts_mma_op *op, const uint32_t *raw, size
       }
       continue;
     }
-    operands_of(op->b, values, exponents, row, TS__BLOCK);
+    operands_of(ts__mma_operand_dtype(op, op->b), values, exponents, row, TS__BLOCK);
     for (uint32_t i = 0; i < TS__BLOCK; ++i) {
       values_out[k * TS__BLOCK + i] = values[column_of(i)];
       exponents_out[k * TS__BLOCK + i] = (int16_t)exponents[i];

@@ -94,6 +94,11 @@ static void store_row(const struct ts_mma_op *op, struct ts_mma_scratch *scratch
   }
 }
 
+static void to_operand_dtype(const struct ts_mma_op *op, enum ts_dtype dtype, uint32_t *raw,
+                             size_t count) {
+  if (op->kind == TS__MMA_SPLIT) ts_num_convert(TS_DTYPE_f16, dtype, 0)(raw, raw, count);
+}
+
 static void negate(enum ts_dtype dtype, uint32_t *raw, size_t count) {
   if (!ts_dtype_is_float(dtype)) return;
   bool wide = dtype == TS_DTYPE_f64;
@@ -136,6 +141,7 @@ void ts_mma_prepare_a(const struct ts_mma_op *op, struct ts_mma_scratch *scratch
     }
   }
   if (flags & TS_MMA_NEGATE_A) negate(op->a, scratch->a_raw, (size_t)rows * op->k * steps);
+  to_operand_dtype(op, op->a, scratch->a_raw, (size_t)rows * op->k * steps);
   if (kernels != NULL) kernels->expand_a(op, scratch, steps * ts__mma_sums(op));
 }
 
@@ -183,5 +189,6 @@ void ts_mma_prepare_b(const struct ts_mma_op *op, struct ts_mma_scratch *scratch
     read_columns_of_b(op, scratch, kernels ? kernels : &ts__mma_portable, &source, steps);
   if (flags & TS_MMA_NEGATE_B)
     negate(op->b, scratch->b_raw, (size_t)scratch->b_columns * op->k * steps);
+  to_operand_dtype(op, op->b, scratch->b_raw, (size_t)scratch->b_columns * op->k * steps);
   if (kernels != NULL) kernels->expand_b(op, scratch, steps * ts__mma_sums(op));
 }

@@ -60,7 +60,8 @@ static uint32_t rounded(const struct ts_mma_op *op, int64_t sum, int32_t common)
     return (uint32_t)ts__encode_infinite(TS_DTYPE_f32, negative, 0);
   uint32_t single =
       (uint32_t)ts__encode(TS_DTYPE_f32, negative, magnitude, exponent, false, TS_NUM_RZ);
-  return op->rounding == TS__MMA_RZ_E8M13 ? single & 0xfffffc00u : single;
+  if (op->rounding == TS__MMA_RZ_E8M13) single &= 0xfffffc00u;
+  return (single & 0x7fffffffu) == 0 ? 0 : single; /* MEASURED: never -0 */
 }
 
 static uint32_t special_result(enum ts_dtype acc, struct specials specials) {
@@ -128,10 +129,12 @@ uint32_t ts__mma_fused(const struct ts_mma_op *op, const uint32_t *a, const uint
                        size_t b_stride, uint32_t c) {
   struct term terms[65];
   struct specials specials = {false, false, false};
-  int32_t a_bits = ts_dtype_info(op->a)->mantissa_bits;
-  int32_t b_bits = ts_dtype_info(op->b)->mantissa_bits;
+  enum ts_dtype a_dtype = ts__mma_operand_dtype(op, op->a);
+  enum ts_dtype b_dtype = ts__mma_operand_dtype(op, op->b);
+  int32_t a_bits = ts_dtype_info(a_dtype)->mantissa_bits;
+  int32_t b_bits = ts_dtype_info(b_dtype)->mantissa_bits;
   for (uint32_t k = 0; k < op->fused_length; ++k) {
-    struct ts__value x = ts__decode(op->a, a[k]), y = ts__decode(op->b, b[k * b_stride]);
+    struct ts__value x = ts__decode(a_dtype, a[k]), y = ts__decode(b_dtype, b[k * b_stride]);
     note_product(&specials, x, y);
     terms[k] = product(term_of(x, a_bits), term_of(y, b_bits));
   }

@@ -149,6 +149,12 @@ const struct ts__mma_kernels *ts__mma_kernels_of(const struct ts_mma_op *op,
                                                  const struct ts_mma_scratch *scratch,
                                                  unsigned flags);
 
+/* The type an operand has in the panels: SPLIT works on its operands converted to f16, where the
+ * subnormals of e4m3 have become normal. */
+static inline enum ts_dtype ts__mma_operand_dtype(const struct ts_mma_op *op, enum ts_dtype dtype) {
+  return op->kind == TS__MMA_SPLIT ? TS_DTYPE_f16 : dtype;
+}
+
 /* Fused sums of an instruction. */
 static inline uint32_t ts__mma_sums(const struct ts_mma_op *op) { return op->k / op->fused_length; }
 
