@@ -33,11 +33,16 @@ static const struct ts__argument *effective_argument(const struct ts__parameter 
   return fallback;
 }
 
-/* The extent that a run-time symbol has in the arguments that the user gave with a shape. */
+/* The extent that a run-time symbol has in the arguments that the user gave: as a scalar of that
+ * name, or in a shape. */
 static bool find_symbol(const struct ts_sim *sim, const char *symbol, int64_t *extent) {
   for (uint32_t i = 0; i < sim->parameter_count; i++) {
     const struct ts__argument *argument = &sim->parameters[i].argument;
     const struct ts_tvm_param *tvm = sim->parameters[i].tvm;
+    if (argument->kind == TS__ARGUMENT_SCALAR && strcmp(tvm->name, symbol) == 0) {
+      *extent = (int64_t)argument->scalar;
+      return !argument->scalar_is_float;
+    }
     if (!argument->has_shape || argument->rank != tvm->rank) continue;
     for (uint32_t d = 0; d < tvm->rank; d++) {
       if (!tvm->symbol[d] || strcmp(tvm->symbol[d], symbol) != 0) continue;

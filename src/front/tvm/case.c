@@ -109,6 +109,19 @@ static enum ts_status describe_tensor(struct search *search, const struct tir_bu
   return TS_OK;
 }
 
+/* A scalar is bound to its value in the packed arguments, through a cast to its type; a float also
+ * by way of a choice, since it may be given as an integer. */
+static bool is_scalar_value(const struct search *search, const struct tir_expr *expr) {
+  enum { FIELD_ANY_VALUE = 15 };
+  int64_t field;
+  while (expr->kind == TIR_SELECT || expr->kind == TIR_CAST)
+    expr = expr->kind == TIR_SELECT ? expr->select.true_value : expr->cast.value;
+  return expr->kind == TIR_CALL && strcmp(expr->call.op, "tirx.tvm_struct_get") == 0 &&
+         expr->call.args.items[0]->kind == TIR_VAR &&
+         expr->call.args.items[0]->var == search->args &&
+         tir_expr_int(expr->call.args.items[2], &field) && field == FIELD_ANY_VALUE;
+}
+
 static void note_bind(struct search *search, const struct tir_stmt *stmt) {
   const struct tir_var *var = stmt->bind.var;
   uint32_t origin = find_origin(search, stmt->bind.value);
@@ -116,17 +129,10 @@ static void note_bind(struct search *search, const struct tir_stmt *stmt) {
   if (origin == 0) return;
   if (origin > search->param_count) search->param_count = origin;
   struct ts_tvm_param *param = &search->tvm->params[origin - 1];
-  bool is_scalar = var->dtype.elem != TS_DTYPE_ptr && stmt->bind.value->kind == TIR_CALL &&
-                   strcmp(stmt->bind.value->call.op, "tirx.tvm_struct_get") == 0 &&
-                   stmt->bind.value->call.args.items[0]->kind == TIR_VAR &&
-                   stmt->bind.value->call.args.items[0]->var == search->args;
-  int64_t field;
-  enum { FIELD_ANY_VALUE = 15 };
-  if (is_scalar && tir_expr_int(stmt->bind.value->call.args.items[2], &field) &&
-      field == FIELD_ANY_VALUE && !param->is_tensor) {
-    param->name = var->name;
-    param->dtype = (uint8_t)var->dtype.elem;
-  }
+  if (var->dtype.elem == TS_DTYPE_ptr || param->is_tensor) return;
+  if (!is_scalar_value(search, stmt->bind.value)) return;
+  param->name = var->name;
+  param->dtype = (uint8_t)var->dtype.elem;
 }
 
 static void search_stmt(struct search *search, const struct tir_stmt *stmt) {
