@@ -121,6 +121,7 @@ class Case:
         self._lock = threading.Lock()
         self._arguments: dict[str, Any] = {}
         self.folder = Path(folder)
+        self.parameters: tuple[Parameter, ...] = ()
         if self._library.ts_sim_create(None, ctypes.byref(self._sim)):
             raise MemoryError("no memory for a simulation")
         try:
@@ -217,7 +218,10 @@ class Case:
     def bind(self, arrays: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Gives positional arguments to the parameters in order: to all, or to all but the outputs."""
         for name in named:
-            self.parameter(name)
+            try:
+                self.parameter(name)
+            except KeyError as error:
+                raise TypeError(error.args[0]) from None
         if not arrays:
             return dict(named)
         free = [item for item in self.parameters if item.name not in named]

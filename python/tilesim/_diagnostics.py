@@ -48,30 +48,28 @@ class Diagnostic:
         return _source(self.other_file, self.other_line)
 
     def __str__(self) -> str:
-        lines = [f"{_place(self.file, self.line, self.column)}{self.severity} {self.code}: {self.message}"]
-        where = [f"{name} {value}" for name, value in self._agent() if value is not None]
-        if where:
-            lines.append("  in " + ", ".join(where))
+        lines = [f"{_place(self.file, self.line)}{self.severity} {self.code}: {self.message}"]
+        agents = [("block", self.block), ("warp", self.warp), ("lane", self.lane)]
+        where = [self.function or ""] + [f"{name} {index}" for name, index in agents if index is not None]
+        if any(where):
+            lines.append("  in " + ", ".join(filter(None, where)))
         if self.source:
             lines.append("  | " + self.source)
         if self.other_file:
-            lines.append(f"  {_place(self.other_file, self.other_line, self.other_column)}the other access")
+            lines.append(f"  {_place(self.other_file, self.other_line)}the other access")
             if self.other_source:
                 lines.append("  | " + self.other_source)
         if self.hint:
             lines.append("  hint: " + self.hint)
         return "\n".join(lines)
 
-    def _agent(self) -> list[tuple[str, object]]:
-        return [("kernel", self.function), ("block", self.block), ("warp", self.warp), ("lane", self.lane)]
-
 
 def _source(file: str | None, line: int | None) -> str | None:
     return (linecache.getline(file, line).strip() or None) if file and line else None
 
 
-def _place(file: str | None, line: int | None, column: int | None) -> str:
-    return "".join(f"{part}:" for part in (file, line, column) if part) + " " if file else ""
+def _place(file: str | None, line: int | None) -> str:
+    return "".join(f"{part}:" for part in (file, line) if part) + " " if file else ""
 
 
 class Error(Exception):
