@@ -115,9 +115,9 @@ def find_cases(folder):
     return [name for name in names if any(os.path.exists(os.path.join(folder, name, mark)) for mark in marks)]
 
 
-def run_folder(runner, folder, golden, expected, arguments):
-    """Returns the number of cases that did not behave as expected."""
-    cases = [case for case in find_cases(folder) if not arguments.case or case in arguments.case]
+def run_folder(runner, folder, golden, expected, arguments, part="", variants=True):
+    """Returns the number of cases, of those with `part` in the name, that did not behave as expected."""
+    cases = [case for case in find_cases(folder) if part in case and (not arguments.case or case in arguments.case)]
     skipped = {case: expected[case][1] for case in cases if expected.get(case, ("",))[0] == "skip"}
     cases = [case for case in cases if case not in skipped]
 
@@ -125,7 +125,7 @@ def run_folder(runner, folder, golden, expected, arguments):
         outcome = runner.outcome(os.path.join(folder, case), golden.get(case, {}))
         good, text = judge(outcome, expected.get(case))
         difference = None
-        if good and arguments.variants and outcome.kind in ("pass", "hash") and outcome.seconds < FAST_SECONDS:
+        if good and variants and arguments.variants and outcome.kind in ("pass", "hash") and outcome.seconds < FAST_SECONDS:
             difference = check_variants(runner, os.path.join(folder, case), arguments.tier)
         return case, outcome, good and not difference, difference or text
 
@@ -184,6 +184,9 @@ def main():
     if arguments.tier == "full" and os.path.isdir(corpus):
         golden = read_golden(os.path.join(arguments.corpus, "golden.tsv"))
         bad += run_folder(runner, corpus, golden, expected, arguments)
+        sweep = os.path.join(arguments.corpus, "sweep")
+        if os.path.isdir(sweep):  # one GEMM in 42 configurations; the larger size takes minutes
+            bad += run_folder(runner, sweep, golden, expected, arguments, part="_1024_", variants=False)
         unknown = sorted(set(expected) - set(find_cases(corpus)))
         if unknown and not arguments.case:
             print("expected_failures.tsv names cases that do not exist: " + ", ".join(unknown))
