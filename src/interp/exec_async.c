@@ -190,6 +190,11 @@ enum ts__step ts__exec_cp_async(struct ts__warp *warp, const struct ts__code *co
                     global);
   ts__operand_lanes64(warp, &code->operands[4], predicate);
   uint32_t valid = 0, remaining = warp->active;
+  int64_t size = attribute(warp, code, TS_ATTR_bytes, 16);
+  if (size != 4 && size != 8 && size != 16) {
+    stop(warp, code, "cp.async copies 4, 8 or 16 bytes");
+    return TS__STEP_FAULT;
+  }
   for (uint32_t lane = 0; lane < TS__LANES; lane++)
     valid |= (uint32_t)(predicate[lane] != 0) << lane;
   while (remaining) {
@@ -273,18 +278,30 @@ static const struct ts_tensormap *tensormap(struct ts__warp *warp, const struct 
   return NULL;
 }
 
-/* Alignment, bounds and races of a contiguous shared range. */
+/* Alignment, bounds and races of a contiguous shared range; false: the copy is left out. */
 static bool check_range(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                         const struct ts__copy *copy, uint64_t address, uint64_t align_bytes) {
   char where[128];
-  if (address % align_bytes)
+  if (address % align_bytes) {
     ts__hazard(warp, code, TS_DIAG_MISALIGNED, lane, TS_NONE, NULL,
                "%s is not aligned to %llu bytes, as this copy needs",
                ts__shared_text(warp->block, address, where, sizeof where),
                (unsigned long long)align_bytes);
-  return moves_to_shared(copy->kind)
-             ? ts__shared_writable(warp, code, lane, address, copy->size_bytes)
-             : ts__shared_readable(warp, code, lane, address, copy->size_bytes);
+    return false;
+  }
+  /* A swizzle moves chunks anywhere in their 128 bytes. */
+  uint64_t size = copy->size_bytes;
+  if (align_bytes == TENSOR_ALIGN_BYTES && copy->box.map->swizzle) size = (size + 127) / 128 * 128;
+  return moves_to_shared(copy->kind) ? ts__shared_writable(warp, code, lane, address, size)
+                                     : ts__shared_readable(warp, code, lane, address, size);
+}
+
+/* Whether the copy's reduction exists; reports otherwise. */
+static bool can_reduce(struct ts__warp *warp, const struct ts__code *code, enum ts_ir_reduce reduce,
+                       enum ts_dtype dtype) {
+  if (reduce == TS_IR_REDUCE_none || ts__reduce_packed(reduce, dtype, NULL, NULL, 0)) return true;
+  stop(warp, code, "a reduction that is not defined for the type of its elements");
+  return false;
 }
 
 /* Opens the record of the range and queues the copy. */
@@ -375,7 +392,9 @@ static enum ts__step store_box(struct ts__warp *warp, const struct ts__code *cod
   copy->size_bytes = ts__box_bytes(map);
   copy->reduce = (enum ts_ir_reduce)attribute(warp, code, TS_ATTR_reduce, TS_IR_REDUCE_none);
   copy->box = (struct ts__box){.map = map, .shared_address = address};
-  if (fill_box(warp, code, lane, 2, &copy->box) != TS_OK) return TS__STEP_FAULT;
+  if (fill_box(warp, code, lane, 2, &copy->box) != TS_OK ||
+      !can_reduce(warp, code, copy->reduce, ts__box_dtype(map)))
+    return TS__STEP_FAULT;
   if (!check_range(warp, code, lane, copy, address, TENSOR_ALIGN_BYTES))
     return ts__after_checks(warp);
   return issue_range(warp, copy, address);
@@ -402,6 +421,7 @@ static enum ts__step copy_bulk(struct ts__warp *warp, const struct ts__code *cod
   copy->size_bytes = ts__operand_lane(warp, &code->operands[2], lane);
   copy->reduce = (enum ts_ir_reduce)attribute(warp, code, TS_ATTR_reduce, TS_IR_REDUCE_none);
   copy->elem = (enum ts_dtype)attribute(warp, code, TS_ATTR_elem, code->dtype);
+  if (!can_reduce(warp, code, copy->reduce, copy->elem)) return TS__STEP_FAULT;
   if (copy->size_bytes % BULK_ALIGN_BYTES || copy->global % BULK_ALIGN_BYTES)
     ts__hazard(warp, code, TS_DIAG_MISALIGNED, lane, TS_NONE, NULL,
                "a bulk copy of %llu bytes at global offset %lld: both must be multiples of 16",

@@ -465,6 +465,7 @@ enum ts__box_fault {
 };
 /* Shared bytes that a box takes; 0 when the map cannot be walked (interleaved, zero or huge box). */
 uint64_t ts__box_bytes(const struct ts_tensormap *map);
+enum ts_dtype ts__box_dtype(const struct ts_tensormap *map);
 /* Physical shared address: the XOR of the swizzle works on address bits 4-6 with bits 7-9. */
 static inline uint64_t ts__swizzle(uint64_t address, uint32_t swizzle) {
   return address ^ (address >> 3 & (((uint64_t)1 << swizzle) - 1) << 4);
@@ -476,7 +477,7 @@ enum ts__box_fault ts__box_store(const struct ts_device_memory *memory,
                                  const struct ts_shared_memory *shared, const struct ts__box *box,
                                  enum ts_ir_reduce reduce);
 /* dst[i] = reduce(dst[i], src[i]) over count packed elements (at most TS__REDUCE_MAX). false when
- * the reduction is not defined for the dtype. */
+ * the reduction is not defined for the dtype (count 0 asks for just that). */
 enum { TS__REDUCE_MAX = 2048 };
 bool ts__reduce_packed(enum ts_ir_reduce reduce, enum ts_dtype dtype, void *dst, const void *src,
                        size_t count);

@@ -19,7 +19,7 @@ static const uint8_t map_dtypes[TS_TENSORMAP_DTYPE_COUNT] = {
     [TS_TENSORMAP_F32_FTZ] = TS_DTYPE_f32, [TS_TENSORMAP_TF32] = TS_DTYPE_f32,
     [TS_TENSORMAP_TF32_FTZ] = TS_DTYPE_f32};
 
-static enum ts_dtype map_dtype(const struct ts_tensormap *map) {
+enum ts_dtype ts__box_dtype(const struct ts_tensormap *map) {
   return map->dtype < TS_TENSORMAP_DTYPE_COUNT ? (enum ts_dtype)map_dtypes[map->dtype]
                                                : TS_DTYPE_u8;
 }
@@ -177,7 +177,7 @@ static void gather(const struct ts_shared_memory *shared, uint64_t address, uint
 
 /* What outside elements read as. The NaN's encoding is a GUESS: all bits but the sign. */
 static void fill_outside(const struct ts_tensormap *map, uint8_t *bytes, uint64_t size_bytes) {
-  if (map->oob_fill == 0 || !ts_dtype_is_float(map_dtype(map))) {
+  if (map->oob_fill == 0 || !ts_dtype_is_float(ts__box_dtype(map))) {
     memset(bytes, 0, size_bytes);
     return;
   }
@@ -233,7 +233,7 @@ enum ts__box_fault ts__box_store(const struct ts_device_memory *memory,
     if (reduce == TS_IR_REDUCE_none)
       memcpy(row.bytes, linear, size_bytes);
     else
-      ts__reduce_packed(reduce, map_dtype(map), row.bytes, linear, row.end - row.first);
+      ts__reduce_packed(reduce, ts__box_dtype(map), row.bytes, linear, row.end - row.first);
   }
   return fault;
 }
@@ -269,6 +269,7 @@ bool ts__reduce_packed(enum ts_ir_reduce reduce, enum ts_dtype dtype, void *dst,
   unsigned flags = reduce == TS_IR_REDUCE_add && dtype == TS_DTYPE_f32 ? TS_NUM_FTZ : 0;
   ts_binary_fn combine = ts_num_binary((enum ts_num_op)num_ops[reduce], dtype, flags);
   if (!combine) return false;
+  if (count == 0) return true;
   uint64_t old_slots[TS__REDUCE_MAX], new_slots[TS__REDUCE_MAX];
   ts_dtype_unpack(dtype, old_slots, dst, count);
   ts_dtype_unpack(dtype, new_slots, src, count);

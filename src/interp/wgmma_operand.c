@@ -73,7 +73,7 @@ uint64_t ts__chunk_address(const struct ts__chunks *chunks, uint32_t i) {
   return place(chunks, line_start(chunks, i / chunks->chunks), i % chunks->chunks);
 }
 
-/* The swizzle keeps a chunk inside of its 128 bytes. */
+/* A swizzle keeps a chunk inside of its 128 bytes. */
 uint64_t ts__chunks_end(const struct ts__chunks *chunks) {
   uint32_t last = chunks->first_chunk + chunks->chunks - 1;
   uint32_t last_in_group =
@@ -81,7 +81,7 @@ uint64_t ts__chunks_end(const struct ts__chunks *chunks) {
   uint64_t address = line_start(chunks, chunks->lines - 1) +
                      last / chunks->chunk_group * chunks->chunk_group_bytes +
                      last_in_group * chunks->chunk_bytes;
-  return (address / 128 + 1) * 128;
+  return chunks->swizzle ? (address / 128 + 1) * 128 : address + TS__CHUNK_BYTES;
 }
 
 bool ts__chunks_overlap(const struct ts__chunks *chunks, uint64_t address, uint64_t size_bytes) {

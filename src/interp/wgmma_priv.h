@@ -20,7 +20,7 @@ struct ts__chunks ts__chunks_a(const struct ts__matrix_info *info, uint64_t desc
                                uint32_t warp);
 struct ts__chunks ts__chunks_b(const struct ts__matrix_info *info, uint64_t descriptor);
 uint64_t ts__chunk_address(const struct ts__chunks *chunks, uint32_t i);
-/* No chunk ends behind this multiple of 128. */
+/* No chunk ends behind this. */
 uint64_t ts__chunks_end(const struct ts__chunks *chunks);
 bool ts__chunks_overlap(const struct ts__chunks *chunks, uint64_t address, uint64_t size_bytes);
 
