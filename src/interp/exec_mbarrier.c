@@ -275,7 +275,8 @@ static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code
   uint64_t bit = (uint64_t)1 << warp->index;
   ts_pending_observe_sync(&block->shared, (uint32_t)address, seen, bit);
   if (seen) ts_pending_flow(&block->shared, mbarrier->completed_warps, bit);
-  return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, seen ? seen - 1 : 0, 0, 0);
+  /* A fresh mbarrier lets a wait for the odd parity pass: no phase, told as UINT32_MAX. */
+  return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, seen - 1, 0, 0);
 }
 
 enum ts__step ts__exec_mbarrier_wait(struct ts__warp *warp, const struct ts__code *code) {
