@@ -1,4 +1,5 @@
-# Tests. Labels: quick (unit tests and checks of the tree, seconds) and full (everything else).
+# Tests. Labels: quick (unit tests and checks of the tree, seconds), slow (sweeps, minutes) and full
+# (everything else).
 # All tests run in the source folder, so that they can name traces/ and machines/ directly.
 
 pkg_check_modules(CHECK IMPORTED_TARGET check)

@@ -246,6 +246,28 @@ FAST(sqrt, sqrt_approx)
 BINARY(f32_div_fast, uint32_t, uint32_t, f32_store(div_full(f32_load(a), f32_load(b))))
 BINARY(f32_div_fast_ftz, uint32_t, uint32_t,
        f32_ftz_store(f32_ftz_load(a) * core_rcp(f32_ftz_load(b))))
+
+/* The unit's 16-bit forms: the f32 result cut to the format, Inf beyond its range. MEASURED: equal
+ * to an H200 for all 65536 arguments each (tests/unit/test_num_functions.c). */
+LANE uint32_t f16_truncate(float value) {
+  uint32_t bits = bits_of(value), size = bits & 0x7fffffffu;
+  bool tiny = size < 113u << 23, large = size >= 0x47800000u;
+  uint32_t subnormal = (uint32_t)(int32_t)((tiny ? float_of(size) : 0.0f) * 0x1p24f);
+  uint32_t result = tiny ? subnormal : (size - (112u << 23)) >> 13;
+  result = large ? 0x7c00u : result;
+  return size > 0x7f800000u ? 0x7fffu : result | (bits >> 16 & 0x8000u);
+}
+
+LANE uint32_t bf16_truncate(float value) {
+  uint32_t bits = bits_of(value);
+  return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : bits >> 16;
+}
+
+UNARY(f16_exp2_fast, uint32_t, uint32_t, f16_truncate(core_ex2(f16_load(a))))
+UNARY(bf16_exp2_fast, uint32_t, uint32_t, bf16_truncate(core_ex2(bf16_load(a))))
+UNARY(f16_tanh_fast, uint32_t, uint32_t, f16_truncate(core_tanh(f16_load(a))))
+UNARY(bf16_tanh_fast, uint32_t, uint32_t, bf16_truncate(core_tanh(bf16_load(a))))
+
 #define FAST_POWER(a, b) ex2_approx((b)*lg2_approx(a))
 BINARY(f32_pow_fast, uint32_t, uint32_t, f32_store(FAST_POWER(f32_load(a), f32_load(b))))
 BINARY(f32_pow_fast_ftz, uint32_t, uint32_t,
@@ -460,11 +482,12 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(isnan, T)                                                                                  \
   ENTRY(isinf, T)                                                                                  \
   ENTRY(isfinite, T)                                                                               \
-  ENTRY(floor, T) ENTRY(ceil, T) ENTRY(trunc, T) ENTRY(rint, T) ENTRY(round, T) ENTRY(sqrt, T)     \
-      ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T)   \
-          ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) \
-              ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T)            \
-                  ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
+  ENTRY(floor, T)                                                                                  \
+  ENTRY(ceil, T) ENTRY(trunc, T) ENTRY(rint, T) ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T)       \
+      ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T)   \
+          ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) \
+              ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T)           \
+                  ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
 #define INT_UNARY(T) ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
 #define COMPARISONS(T) ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
 #define FLOAT_BINARY(T)                                                                            \
@@ -473,16 +496,17 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(mul, T)                                                                                    \
   ENTRY(div, T)                                                                                    \
   ENTRY(rem, T)                                                                                    \
-  ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(pow, T)                  \
-      ENTRY(copysign, T) COMPARISONS(T)
+  ENTRY(floordiv, T)                                                                               \
+  ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(pow, T) ENTRY(copysign, T) COMPARISONS(T)
 #define INT_BINARY(T)                                                                              \
   ENTRY(add, T)                                                                                    \
   ENTRY(sub, T)                                                                                    \
   ENTRY(mul, T)                                                                                    \
   ENTRY(mulhi, T)                                                                                  \
   ENTRY(div, T)                                                                                    \
-  ENTRY(rem, T) ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(and, T)    \
-      ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) COMPARISONS(T)
+  ENTRY(rem, T)                                                                                    \
+  ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(and, T) ENTRY(or, T)     \
+      ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) COMPARISONS(T)
 #define FLOAT_TYPES(X) X(f16) X(bf16) X(f32) X(f64)
 #define INT_TYPES(X) X(s4) X(u4) X(s8) X(u8) X(s16) X(u16) X(s32) X(u32) X(s64) X(u64)
 /* A predicate is a u32 slot of 0 or 1, a pointer a u64. */
@@ -566,6 +590,10 @@ static const ts_unary_fn narrow_table[TS_DTYPE_COUNT][2] = {
 static ts_unary_fn find_unary(enum ts_num_op op, enum ts_dtype dtype, unsigned flags) {
   unsigned variant = flags & (TS_NUM_FTZ | TS_NUM_APPROX);
   if (dtype == TS_DTYPE_f32 && f32_unary_table[variant][op]) return f32_unary_table[variant][op];
+  if ((flags & TS_NUM_APPROX) && op == TS_NUM_exp2 && dtype == TS_DTYPE_f16) return f16_exp2_fast;
+  if ((flags & TS_NUM_APPROX) && op == TS_NUM_exp2 && dtype == TS_DTYPE_bf16) return bf16_exp2_fast;
+  if ((flags & TS_NUM_APPROX) && op == TS_NUM_tanh && dtype == TS_DTYPE_f16) return f16_tanh_fast;
+  if ((flags & TS_NUM_APPROX) && op == TS_NUM_tanh && dtype == TS_DTYPE_bf16) return bf16_tanh_fast;
   return unary_table[op][dtype];
 }
 

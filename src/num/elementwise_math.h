@@ -1,46 +1,9 @@
 /* Special functions, one lane each: the expansions that CUDA 13.0 emits around the special function
- * unit (elementwise_sfu.h; only its tanh is a stand-in, correctly rounded up to rare cases, which
- * fidelity.def lists as UNKNOWN). Only IEEE and integer operations: equal bits on every host. */
+ * unit (elementwise_sfu.h). Only IEEE and integer operations: equal bits on every host. */
 #ifndef TS_NUM_ELEMENTWISE_MATH_H
 #define TS_NUM_ELEMENTWISE_MATH_H
 
 #include "num/elementwise_sfu.h"
-
-/* 2^x in binary64 for |x| <= 1000: 2^n times the Taylor series of 2^r, |r| <= 1/2. */
-LANE double exp2_wide(double x) {
-  const double magic = 0x1.8p52;
-  double shifted = x + magic;
-  uint64_t n = bits64_of(shifted) - bits64_of(magic);
-  double r = (x - (shifted - magic)) * 0x1.62e42fefa39efp-1;
-  double low = (x - (shifted - magic)) * 0x1.abc9e3b39803fp-56;
-  double p = 1.0 / 87178291200.0;
-  p = p * r + 1.0 / 6227020800.0;
-  p = p * r + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = (p * r) * r + (r + low) + 1.0;
-  return double_of(bits64_of(p) + (n << 52));
-}
-
-/* The table unit's tanh: correctly rounded here, which hardware is not. --------------------- */
-
-LANE float core_tanh(float x) {
-  float size = float_of(bits_of(x) & 0x7fffffffu);
-  double bounded = size > 20.0f ? 20.0 : (double)size;
-  double e = exp2_wide(bounded * (2 * 0x1.71547652b82fep0));
-  double s = bounded * bounded;
-  double series = bounded - bounded * s * (1.0 / 3 - s * (2.0 / 15 - s * (17.0 / 315)));
-  double y = bounded < 0x1p-5 ? series : (e - 1.0) / (e + 1.0);
-  return x != x ? x : __builtin_copysignf((float)y, x);
-}
 
 /* PTX approximations without .ftz ------------------------------------------------------------- */
 

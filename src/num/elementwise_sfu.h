@@ -1,9 +1,9 @@
-/* The special function unit of sm_90, bit for bit: ex2, lg2, rcp, rsqrt, sqrt, sin, cos.
+/* The special function unit of sm_90, bit for bit: ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh.
  *
  * The argument is reduced to a table index and a remainder x; the result is a quadratic in x with
  * integer coefficients (sfu_table.def) whose square is truncated: it drops the low partial products.
  * MEASURED: equal to an H200 for every one of the 2^32 arguments of each function
- * (tests/num/device/mufu_check.cu). Operands and results flush subnormals, as the unit does.
+ * (tests/num/test_sfu_all.c). Operands and results flush subnormals, as the unit does.
  * Straight-line code, so that compilers vectorise it. */
 #ifndef TS_NUM_ELEMENTWISE_SFU_H
 #define TS_NUM_ELEMENTWISE_SFU_H
@@ -14,10 +14,23 @@
 #define SFU_INFINITY 0x7f800000u
 
 /* Where each function's rows begin. */
-enum { SFU_EX2 = 0, SFU_LG2 = 64, SFU_RCP = 128, SFU_RSQRT = 256, SFU_SQRT = 384, SFU_SIN = 512 };
+enum {
+  SFU_EX2 = 0,
+  SFU_LG2 = 64,
+  SFU_RCP = 128,
+  SFU_RSQRT = 256,
+  SFU_SQRT = 384,
+  SFU_SIN = 512,
+  SFU_TANH = 576
+};
 
-static const int64_t sfu_c0[] = {
-#define SFU_ROW(function, index, c0, c1, c2) c0,
+static const int32_t sfu_c0_high[] = {
+#define SFU_ROW(function, index, c0, c1, c2) (int32_t)((int64_t)(c0) >> 20),
+#include "num/sfu_table.def"
+#undef SFU_ROW
+};
+static const int32_t sfu_c0_low[] = {
+#define SFU_ROW(function, index, c0, c1, c2) (int32_t)((int64_t)(c0)&0xfffff),
 #include "num/sfu_table.def"
 #undef SFU_ROW
 };
@@ -43,7 +56,8 @@ LANE uint32_t sfu_square(uint32_t x) {
 /* c0 + c1 x + c2 s(x'), where x' is x with `square_shift` zero bits behind it. */
 LANE int64_t sfu_quadratic(uint32_t row, uint32_t x, uint32_t square_shift) {
   int32_t square = (int32_t)sfu_square(x << square_shift);
-  return sfu_c0[row] + (int64_t)sfu_c1[row] * (int32_t)x + (int64_t)sfu_c2[row] * square;
+  int64_t c0 = ((int64_t)sfu_c0_high[row] << 20) + sfu_c0_low[row];
+  return c0 + (int64_t)sfu_c1[row] * (int32_t)x + (int64_t)sfu_c2[row] * square;
 }
 
 /* The value of a positive fixed-point number with `point` fraction bits, truncated to f32. */
@@ -52,7 +66,7 @@ LANE uint32_t sfu_normalise(int64_t value, int32_t point) {
   uint64_t bits = bits64_of(wide);
   uint32_t exponent = (uint32_t)((int32_t)(bits >> 52) - 1023 - point + 127);
   uint32_t result = exponent << 23 | (uint32_t)(bits >> 29 & 0x7fffffu);
-  return value == 0 ? 0u : result;
+  return bits == 0 ? 0u : result;
 }
 
 /* 2^x: x becomes fixed point with 23 fraction bits, toward zero; a negative one with a fraction is
@@ -83,13 +97,11 @@ LANE float core_ex2(float value) {
 /* log2 as fixed point with 36 fraction bits; a negative one is complemented. */
 LANE float core_lg2(float value) {
   uint32_t bits = bits_of(value), exponent = bits >> 23, low = bits & 0x7fffffu;
-  int64_t sum = sfu_c0[SFU_LG2 + (low >> 17)] +
-                (int64_t)sfu_c1[SFU_LG2 + (low >> 17)] * (int32_t)(low & 0x1ffffu) +
-                (int64_t)sfu_c2[SFU_LG2 + (low >> 17)] * (int32_t)(2 * sfu_square(low & 0x1ffffu));
+  int64_t sum = sfu_quadratic(SFU_LG2 + (low >> 17), low & 0x1ffffu, 0);
   int64_t fixed = (sum >> 2) + (int64_t)((uint64_t)((int64_t)(exponent & 255u) - 127) << 36);
-  fixed = bits == 0x3f800000u ? 0 : fixed;
-  bool negative = fixed < 0;
-  uint32_t result = sfu_normalise(negative ? ~fixed : fixed, 36) | (negative ? 0x80000000u : 0u);
+  fixed &= (int64_t)(bits != 0x3f800000u) * -1;
+  int64_t sign = fixed >> 63;
+  uint32_t result = sfu_normalise(fixed ^ sign, 36) | ((uint32_t)sign & 0x80000000u);
   result = bits == SFU_INFINITY ? SFU_INFINITY : result;
   result = bits > SFU_INFINITY ? SFU_NAN : result; /* NaN and negative */
   result = (exponent & 255u) == 0 ? SFU_INFINITY | 0x80000000u : result;
@@ -155,8 +167,24 @@ LANE float core_sin(float x, uint64_t quarter) {
   low = quadrant & 1u ? ~low & 0x7fffffu : low;
   uint32_t sign = (quarter ? 0u : bits & 0x80000000u) ^ (quadrant & 2u) << 30;
   int64_t sum = sfu_quadratic(SFU_SIN + (low >> 17), low & 0x1ffffu, 0);
-  uint32_t result = sign | sfu_normalise(sum < 0 ? 0 : sum, 37);
+  uint32_t result = sign | sfu_normalise(sum & ~(sum >> 63), 37);
   return float_of((bits_of(x) & 0x7fffffffu) >= SFU_INFINITY ? SFU_NAN : result);
+}
+
+/* tanh has 1 to 16 rows for each power of two from 2^-8 to 8, the first of them here. */
+static const uint32_t sfu_tanh_row[16] = {0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43};
+static const uint32_t sfu_tanh_log2_rows[16] = {0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3};
+
+/* Fixed point with 39 fraction bits. Below 2^-8 the argument itself, from 8 on 1. */
+LANE float core_tanh(float value) {
+  uint32_t bits = bits_of(value), size = bits & 0x7fffffffu;
+  bool small = size < 0x3b800000u, large = size >= 0x41000000u;
+  uint32_t power = small || large ? 0u : (size >> 23) - 0x77u;
+  uint32_t place = (size & 0x7fffffu) >> (6 - sfu_tanh_log2_rows[power]);
+  uint32_t row = SFU_TANH + sfu_tanh_row[power] + (place >> 17);
+  uint32_t result = sfu_normalise(sfu_quadratic(row, place & 0x1ffffu, 0), 39);
+  result = small ? size : large ? 0x3f800000u : result;
+  return float_of(size > SFU_INFINITY ? SFU_NAN : result | (bits & 0x80000000u));
 }
 
 #endif

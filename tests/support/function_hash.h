@@ -49,7 +49,12 @@ static const struct hash_function {
     {"tanh.approx", TS_NUM_tanh, TS_NUM_APPROX},
 };
 
-/* The sum over the block's arguments of mix(argument, result), modulo 2^64. */
+static inline uint64_t hash_term(uint32_t argument, uint32_t result) {
+  uint64_t z = ((uint64_t)argument << 32 | result) * UINT64_C(0x9E3779B97F4A7C15);
+  return (z ^ z >> 29) * UINT64_C(0xBF58476D1CE4E5B9);
+}
+
+/* The sum over the block's arguments of their terms, modulo 2^64. */
 static inline uint64_t hash_block(ts_unary_fn function, uint32_t block) {
   uint32_t arguments[HASH_PIECE], results[HASH_PIECE];
   uint64_t sum = 0;
@@ -57,10 +62,8 @@ static inline uint64_t hash_block(ts_unary_fn function, uint32_t block) {
     for (uint32_t i = 0; i < HASH_PIECE; ++i)
       arguments[i] = block * (uint32_t)HASH_BLOCK_LENGTH + start + i;
     function(results, arguments, HASH_PIECE);
-    for (uint32_t i = 0; i < HASH_PIECE; ++i) {
-      uint64_t z = ((uint64_t)arguments[i] << 32 | results[i]) * UINT64_C(0x9E3779B97F4A7C15);
-      sum += (z ^ z >> 29) * UINT64_C(0xBF58476D1CE4E5B9);
-    }
+    for (uint32_t i = 0; i < HASH_PIECE; ++i)
+      sum += hash_term(arguments[i], results[i]);
   }
   return sum;
 }
