@@ -67,39 +67,39 @@ static inline uint8_t *ts_device_pointer(const struct ts_device_memory *memory, 
  * warp number in the block, at most 64) that have waited for it, directly or through a barrier
  * after somebody else's wait. A record on which all warps of the block agree is retired. */
 enum ts_pending_kind {
-  TS_PENDING_CP_ASYNC,      /* destination of cp.async */
-  TS_PENDING_TMA_LOAD,      /* destination of a TMA or bulk load */
-  TS_PENDING_STORE_SOURCE,  /* source of a TMA or bulk store */
-  TS_PENDING_WGMMA_SOURCE   /* operand of a wgmma in flight */
+  TS_PENDING_CP_ASYNC,     /* destination of cp.async */
+  TS_PENDING_TMA_LOAD,     /* destination of a TMA or bulk load */
+  TS_PENDING_STORE_SOURCE, /* source of a TMA or bulk store */
+  TS_PENDING_WGMMA_SOURCE  /* operand of a wgmma in flight */
 };
 
 struct ts_pending {
   enum ts_pending_kind kind;
-  bool landed;        /* the bytes have moved (they may still be unobserved) */
+  bool landed; /* the bytes have moved (they may still be unobserved) */
   bool live;
-  uint32_t insn;      /* who issued it */
+  uint32_t insn; /* who issued it */
   uint32_t warp;
-  uint64_t observed;  /* warps for which it is complete */
-  uint64_t begin, end;/* byte range in the window */
-  uint32_t sync_address; /* address of the mbarrier that tells of it, UINT32_MAX none */
-  uint64_t sync_phase;   /* phase count of the mbarrier at which it completes */
-  uint32_t granule_count;/* granules that still name this record */
-  uint32_t generation;   /* how often the slot has been used: part of the record's number */
-  uint32_t next_free;    /* of a dead record: the next dead one, TS_PENDING_NONE at the end */
+  uint64_t observed;      /* warps for which it is complete */
+  uint64_t begin, end;    /* byte range in the window */
+  uint32_t sync_address;  /* address of the mbarrier that tells of it, UINT32_MAX none */
+  uint64_t sync_phase;    /* phase count of the mbarrier at which it completes */
+  uint32_t granule_count; /* granules that still name this record */
+  uint32_t generation;    /* how often the slot has been used: part of the record's number */
+  uint32_t next_free;     /* of a dead record: the next dead one, TS_PENDING_NONE at the end */
 };
 
 struct ts_shared_memory {
-  uint8_t *data;             /* size_bytes, then 64 bytes of slack; 1024-byte aligned */
-  void *block;               /* what the allocator gave for data */
+  uint8_t *data; /* size_bytes, then 64 bytes of slack; 1024-byte aligned */
+  void *block;   /* what the allocator gave for data */
   uint64_t size_bytes;
-  uint16_t *write_record;    /* per granule: record slot + 1 of a pending destination, 0 none */
-  uint16_t *read_record;     /* per granule: record slot + 1 of a source in use, 0 none */
+  uint16_t *write_record; /* per granule: record slot + 1 of a pending destination, 0 none */
+  uint16_t *read_record;  /* per granule: record slot + 1 of a source in use, 0 none */
   TS_VEC(struct ts_pending) records;
-  uint32_t first_free;       /* dead record to use again, TS_PENDING_NONE when there is none */
-  uint32_t touched_end;      /* granules from here on have had no record since the reset */
-  uint32_t live_count;       /* live records: 0 lets every check return at once */
-  uint64_t warp_mask;        /* warps of the block */
-  uint64_t version;          /* bumped by every write of the bytes: caches of them compare it */
+  uint32_t first_free;  /* dead record to use again, TS_PENDING_NONE when there is none */
+  uint32_t touched_end; /* granules from here on have had no record since the reset */
+  uint32_t live_count;  /* live records: 0 lets every check return at once */
+  uint64_t warp_mask;   /* warps of the block */
+  uint64_t version;     /* bumped by every write of the bytes: caches of them compare it */
   const struct ts_allocator *allocator;
 };
 
