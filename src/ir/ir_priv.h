@@ -278,4 +278,54 @@ struct ts_operand ts__rewrite_gather(struct ts__rewrite *rw, struct ts_type type
 const struct ts_insn *ts__rewrite_definition(const struct ts__rewrite *rw,
                                              struct ts_operand operand);
 
+/* --- values component by component, as a compiler that works on scalars sees them (values.c):
+ * vectors are taken apart, moves seen through, equal pure computations are one value when one
+ * dominates the other. For the contraction pass. */
+enum ts__value_kind { TS__VALUE_OTHER, TS__VALUE_CONSTANT, TS__VALUE_PRODUCT, TS__VALUE_SUM };
+enum { TS__NO_TERM = 2 };
+
+struct ts__value {
+  uint8_t kind; /* enum ts__value_kind */
+  uint8_t component;
+  uint8_t term;           /* sums: the operand that is merged, or TS__NO_TERM */
+  bool is_used_otherwise; /* by something else than a sum that could take it */
+  uint32_t insn;          /* that computes it, TS_NONE for constants and what comes from outside */
+  uint32_t block;
+  uint32_t args[3];   /* values; of products and sums in order */
+  uint32_t first_use; /* in uses, + 1 */
+  uint32_t next_sum;  /* sums: the next one of the block */
+  uint64_t recency;   /* grows with the loads that the value depends on */
+};
+
+struct ts__value_use {
+  uint32_t sum;  /* value */
+  uint32_t next; /* + 1 */
+  uint8_t position;
+};
+
+struct ts__values {
+  struct ts_arena *arena;
+  const struct ts_function *function;
+  struct ts__cfg cfg;
+  TS_VEC(struct ts__value) values;
+  TS_VEC(struct ts__value_use) uses;
+  uint32_t *first_number; /* by register: in numbers */
+  uint32_t *numbers;      /* value by register and component, TS_NONE none yet */
+  uint32_t *insn_first; /* by instruction: in insn_values; TS_NONE when it computes no float sum */
+  TS_VEC(uint32_t) insn_values;   /* values of the components of products and sums */
+  uint32_t *def_count;            /* by register; a parameter counts as one */
+  uint32_t *known_in;             /* by register with several definitions: block + 1 */
+  uint32_t *first_sum, *last_sum; /* by block: values in order, TS_NONE none */
+  struct ts__index index;
+  uint64_t now, block_start;
+  bool out_of_memory;
+};
+int ts__values_init(struct ts__values *v, struct ts_arena *arena,
+                    const struct ts_function *function);
+void ts__values_free(struct ts__values *v);
+/* add, sub and mul of floats about which nothing but ftz is said. */
+bool ts__is_plain_sum(const struct ts_function *function, const struct ts_insn *insn);
+bool ts__is_plain_product(const struct ts_function *function, const struct ts_insn *insn);
+bool ts__has_ftz(const struct ts_function *function, const struct ts_insn *insn);
+
 #endif

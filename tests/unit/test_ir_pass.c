@@ -161,9 +161,9 @@ static const struct {
      "b0 in r0:\n  %1 = ld.global f32x2 %0, 1\n  %2 = mul f32x2 %1, %1\n"
      "  %3 = extract f32 %2, 0 {source_lanes=2}\n  %4 = extract f32 %2, 1 {source_lanes=2}\n"
      "  %5 = add f32 0x0, %3\n  st.global f32 %0, 0, %5\n  st.global f32 %0, 1, %4\n  exit\n",
-     "b0 in r0:\n  %1 = ld.global f32x2 %0, 1\n  %3 = extract f32 %1, 0 {source_lanes=2}\n"
-     "  %4 = extract f32 %1, 1 {source_lanes=2}\n  %5 = mul f32 %4, %4\n"
-     "  %2 = fma f32 %3, %3, 0x0\n  st.global f32 %0, 0, %2\n  st.global f32 %0, 1, %5\n  exit\n"},
+     "b0 in r0:\n  %1 = ld.global f32x2 %0, 1\n  %2 = mul f32x2 %1, %1\n"
+     "  %4 = extract f32 %2, 1 {source_lanes=2}\n  %5 = extract f32 %1, 0 {source_lanes=2}\n"
+     "  %3 = fma f32 %5, %5, 0x0\n  st.global f32 %0, 0, %3\n  st.global f32 %0, 1, %4\n  exit\n"},
     {"scalar products in a vector sum", CONTRACT, "",
      "b0 in r0:\n  %1 = ld.global f32x2 %0, 1\n  %2 = ld.global f32 %0, 2\n"
      "  %3 = mul f32 %2, %2\n  %4 = concat f32x2 %2, %3\n  %5 = add f32x2 %1, %4\n"
@@ -182,7 +182,7 @@ static const struct {
      "  st.local f32 a1, 0, %8\n"
      "  %9 = ld.local f32 a1, 0\n  st.global f32 %0, 0, %9\n  exit\n",
      "b0 in r0:\n  %1 = ld.global f32x4 %0, 0\n  %4 = extract f32 %1, 0 {source_lanes=4}\n"
-     "  %5 = extract f32 %1, 1 {source_lanes=4}\n  %2 = fma f32 %4, %4, 0x0\n"
+     "  %2 = fma f32 %4, %4, 0x0\n  %5 = extract f32 %1, 1 {source_lanes=4}\n"
      "  %3 = fma f32 %5, %5, %2\n  st.global f32 %0, 0, %3\n  exit\n"},
     {"an array that wgmma uses keeps its stores but not its detours", ALL,
      "array a0 f32 4 \"acc\"\n",
