@@ -31,6 +31,6 @@ fi
 "$python" -m pip install -q --disable-pip-version-check "${requirements[@]}" 2> build/venv/pip.log ||
   { cat build/venv/pip.log >&2; skip_or_fail "Skipped: could not install ${requirements[*]}"; }
 "$python" -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps \
-  --force-reinstall -C build-dir=build/python ./python
+  --force-reinstall -C "build-dir=$PWD/build/python" ./python
 unset TILESIM_LIBRARY # the tests are of the library that was just installed
 exec "$python" -m pytest tests/python "$@"
