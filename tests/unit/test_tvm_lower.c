@@ -233,9 +233,9 @@ START_TEST(vectors_that_are_not_consecutive) {
   struct lowered *result = lower(make_store(buffer, make_ramp("int32x2", make_use(n), -1, 2),
                                             make_load("float16x2", buffer, strided)),
                                  params);
-  EXPECT(result, "ld.global f16 %0, %1 {scale=2}", "ld.global f16 %0, %1 {scale=2, offset=16}",
-         "concat f16x2", "st.global f16 %0, %1", "st.global f16 %0, %1", "offset=-2}");
-  lowered_free(result);
+  EXPECT(result, "%2 = ld.global f16 %0, %1 {scale=2}",
+         "%3 = ld.global f16 %0, %1 {scale=2, offset=16}", "st.global f16 %0, %1, %2 {scale=2}",
+         "st.global f16 %0, %1, %3 {scale=2, offset=-2}");
 }
 END_TEST
 

@@ -66,6 +66,11 @@ struct all_reduce {
   uint32_t batch, workspace_stride;
 };
 
+/* Reducers on pairs (SumOp_fp16x2 ..) do the same to each half. */
+static bool is_pair_suffix(const char *text) {
+  return !strcmp(text, "_fp16x2") || !strcmp(text, "_bf16x2") || !strcmp(text, "_f32x2");
+}
+
 static bool parse_op(const char *text, struct all_reduce *reduce) {
   static const struct {
     const char *name;
@@ -76,7 +81,9 @@ static bool parse_op(const char *text, struct all_reduce *reduce) {
              {"tl::MinOpNan", TS_OP_min, true}, {"tl::BitAndOp", TS_OP_and, false},
              {"tl::BitOrOp", TS_OP_or, false},  {"tl::BitXorOp", TS_OP_xor, false}};
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-    if (strcmp(text, ops[i].name)) continue;
+    size_t length = strlen(ops[i].name);
+    if (strncmp(text, ops[i].name, length)) continue;
+    if (text[length] && !is_pair_suffix(text + length)) continue;
     reduce->op = ops[i].op;
     reduce->nan = ops[i].nan;
     return true;
@@ -142,13 +149,13 @@ static void exchange_shared(struct ts__lower *lower, const struct all_reduce *re
   reduce_barrier(lower, reduce, 1);
   for (uint32_t i = 0; i < reduce->batch; i++) {
     at.index = own;
-    at.offset = workspace->offset + (int64_t)i * stride;
+    at.offset = ts__wrap_add(workspace->offset, i * stride);
     ts__lower_emit_store(lower, &at, values[i]);
   }
   reduce_barrier(lower, reduce, 2);
   for (uint32_t i = 0; i < reduce->batch; i++) {
     at.index = partner;
-    at.offset = workspace->offset + (int64_t)i * stride;
+    at.offset = ts__wrap_add(workspace->offset, i * stride);
     struct ts__value other = ts__lower_emit_load(lower, &at, values[i].type.lanes);
     values[i] = combine(lower, reduce, values[i], other);
   }
@@ -206,12 +213,12 @@ static void lower_run_batch(struct ts__lower *lower, const struct tir_expr *call
   if (!ts__pointer_expect(lower, &x, TS__STORAGE_ARRAY, call)) return;
   struct ts__pointer at = x;
   for (uint32_t i = 0; i < reduce->batch; i++) {
-    at.offset = x.offset + (int64_t)i * x.scale;
+    at.offset = ts__wrap_add(x.offset, i * x.scale);
     values[i] = ts__lower_emit_load(lower, &at, (uint32_t)x.scale);
   }
   all_reduce(lower, reduce, workspace, values);
   for (uint32_t i = 0; i < reduce->batch; i++) {
-    at.offset = x.offset + (int64_t)i * x.scale;
+    at.offset = ts__wrap_add(x.offset, i * x.scale);
     ts__lower_emit_store(lower, &at, values[i]);
   }
 }

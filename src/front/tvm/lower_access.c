@@ -143,11 +143,12 @@ static struct ts__pointer pointer_to(struct ts__lower *lower, const struct tir_v
   pointer.index = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_s32), 0);
   if (counts_elements(pointer.storage)) {
     pointer.scale = dtype.lanes;
-    pointer.offset = pointer.storage->offset_bytes / bytes + constant * pointer.scale;
+    pointer.offset = pointer.storage->offset_bytes / bytes;
   } else {
     pointer.scale = bytes * dtype.lanes;
-    pointer.offset = pointer.storage->offset_bytes + constant * pointer.scale;
+    pointer.offset = pointer.storage->offset_bytes;
   }
+  pointer.offset = ts__wrap_add(pointer.offset, ts__wrap_mul(constant, pointer.scale));
   return pointer;
 }
 
@@ -194,7 +195,8 @@ static struct ts__pointer pointer_of_call(struct ts__lower *lower, const struct 
   }
   if (!strcmp(call->call.op, "tirx.handle_add_byte_offset") && count == 2) {
     struct ts__pointer pointer = ts__lower_pointer(lower, args[0]);
-    pointer.offset += ts__lower_constant(lower, args[1], "a byte offset");
+    int64_t offset = ts__lower_constant(lower, args[1], "a byte offset");
+    pointer.offset = ts__wrap_add(pointer.offset, offset);
     return pointer;
   }
   ts__lower_unknown(lower, "a pointer from '%s'", call->call.op);
@@ -370,6 +372,16 @@ struct gather {
   bool is_ramp;
 };
 
+/* True when vectors of such an index hold no more than the IR does. */
+static bool check_width(struct ts__lower *lower, const struct tir_buffer *buffer,
+                        const struct tir_expr *index) {
+  uint64_t lanes = (uint64_t)buffer->dtype.lanes * index->dtype.lanes;
+  if (lanes >= 1 && lanes <= TS_MAX_VECTOR_LANES) return lower->status == TS_OK;
+  ts__lower_unknown(lower, "an access to %llu elements of '%s' at once", (unsigned long long)lanes,
+                    buffer->name);
+  return false;
+}
+
 static struct gather gather_begin(struct ts__lower *lower, const struct tir_buffer *buffer,
                                   const struct tir_expr *index) {
   struct gather gather = {.is_ramp = index->kind == TIR_RAMP};
@@ -387,7 +399,8 @@ static struct ts__pointer gather_at(struct ts__lower *lower, const struct gather
                                     uint32_t i) {
   struct ts__pointer pointer = gather->first;
   if (gather->is_ramp) {
-    pointer.offset += (int64_t)i * gather->stride * pointer.scale;
+    int64_t offset = ts__wrap_mul(ts__wrap_mul(i, gather->stride), pointer.scale);
+    pointer.offset = ts__wrap_add(pointer.offset, offset);
   } else {
     pointer.index = ts__lower_emit_extract(lower, gather->indices, i);
   }
@@ -399,7 +412,7 @@ struct ts__value ts__lower_load(struct ts__lower *lower, const struct tir_expr *
   struct ts_type type = ts__lower_type(lower, load->dtype);
   const struct tir_expr *index = only_index(lower, buffer, &load->load.indices);
   if (load->load.predicate) ts__lower_unknown(lower, "a load with a predicate");
-  if (!index || lower->status != TS_OK) return ts__value_imm(lower, type, 0);
+  if (!index || !check_width(lower, buffer, index)) return ts__value_imm(lower, type, 0);
   if (is_consecutive(index)) {
     struct ts__pointer pointer = ts__lower_pointer(lower, load);
     return ts__lower_emit_load(lower, &pointer, type.lanes);
@@ -426,7 +439,7 @@ void ts__lower_store(struct ts__lower *lower, const struct tir_stmt *store) {
   const struct tir_buffer *buffer = store->store.buffer;
   const struct tir_expr *index = only_index(lower, buffer, &store->store.indices);
   if (store->store.predicate) ts__lower_unknown(lower, "a store with a predicate");
-  if (!index || lower->status != TS_OK) return;
+  if (!index || !check_width(lower, buffer, index)) return;
   struct ts__value value = ts__lower_expr(lower, store->store.value);
   if (is_consecutive(index)) {
     const struct tir_expr *base = index->kind == TIR_RAMP ? index->ramp.base : index;

@@ -85,6 +85,17 @@ struct ts__value ts__builtin_binary(struct ts__lower *lower, const struct tir_ex
   return ts__lower_emit_2(lower, (enum ts_op)op, a, arg(lower, call, 1));
 }
 
+/* The position of the lowest one bit, from 1; 0 when there is none. */
+struct ts__value ts__builtin_ffs(struct ts__lower *lower, const struct tir_expr *call, int unused) {
+  (void)unused;
+  struct ts__value a = arg(lower, call, 0), zero = ts__value_imm(lower, a.type, 0);
+  struct ts__value lowest =
+      ts__lower_emit_2(lower, TS_OP_and, a, ts__lower_emit_2(lower, TS_OP_sub, zero, a));
+  struct ts__value leading = ts__lower_emit_1(lower, TS_OP_clz, lowest);
+  struct ts__value bits = ts__value_imm(lower, a.type, ts_dtype_bits(a.type.dtype));
+  return ts__lower_cast(lower, ts__lower_emit_2(lower, TS_OP_sub, bits, leading), call->dtype.elem);
+}
+
 struct ts__value ts__builtin_shift(struct ts__lower *lower, const struct tir_expr *call, int op) {
   struct ts__value a = arg(lower, call, 0), b = arg(lower, call, 1);
   return ts__lower_emit_2(lower, (enum ts_op)op, a,

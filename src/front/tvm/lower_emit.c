@@ -19,6 +19,14 @@ void ts__lower_fail(struct ts__lower *lower, enum ts_status status, enum ts_diag
                        : ts_fail_memory(lower->ctx);
 }
 
+bool ts__lower_step(struct ts__lower *lower) {
+  enum { STEP_MAX = 1 << 24 };
+  if (++lower->step_count <= STEP_MAX) return lower->status == TS_OK;
+  ts__lower_fail(lower, TS_LIMIT, TS_DIAG_LIMIT, "the function has more than %d operations",
+                 (int)STEP_MAX);
+  return false;
+}
+
 void ts__lower_unknown(struct ts__lower *lower, const char *format, ...) {
   if (lower->status != TS_OK) return;
   va_list arguments;

@@ -315,7 +315,8 @@ static struct ts__value lower_expr(struct ts__lower *lower, const struct tir_exp
 }
 
 struct ts__value ts__lower_expr(struct ts__lower *lower, const struct tir_expr *expr) {
-  struct ts__value value = lower_expr(lower, expr);
+  struct ts__value value = {.level = 0};
+  if (ts__lower_step(lower)) value = lower_expr(lower, expr);
   if (lower->status != TS_OK && value.type.lanes == 0) {
     value = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_s32), 0);
   }

@@ -77,14 +77,26 @@ struct ts__lower {
   uint32_t level;         /* emitted loops around the current point */
   uint32_t nesting;       /* emitted loops and ifs around it */
   uint32_t dynamic_count; /* dynamic shared objects declared */
+  uint64_t step_count;    /* nodes lowered, unrolled ones counted each time */
 };
 
 /* Reports and makes the failure sticky. The message is prefixed with the function's name. */
 void ts__lower_fail(struct ts__lower *lower, enum ts_status status, enum ts_diag_code code,
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Counts a step of work; false, with a failure, when a function takes unreasonably many: trees may
+ * share nodes, so that a short file can stand for a very large one. */
+bool ts__lower_step(struct ts__lower *lower);
 /* "main_kernel: WHAT is not supported", TS_UNSUPPORTED. */
 void ts__lower_unknown(struct ts__lower *lower, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Offsets from the file wrap around as the device's do. */
+static inline int64_t ts__wrap_add(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static inline int64_t ts__wrap_mul(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
 
 /* --- emitting (lower_emit.c) */
 /* Attributes being collected. add leaves zeros out, which is what most readers fall back to; set is

@@ -30,6 +30,10 @@ static void measure_call(const struct tir_expr *expr, struct size *size) {
   if (builtin->flags & TS__BUILTIN_WIDE) size->leaf_count += 32;
 }
 
+static uint64_t times(uint64_t count, uint64_t extent) {
+  return extent && count > UINT64_MAX / 2 / extent ? UINT64_MAX / 2 : count * extent;
+}
+
 static void measure_loop(const struct tir_stmt *loop, struct size *size) {
   struct size body = {.leaf_count = 1};
   int64_t extent = 1;
@@ -37,10 +41,12 @@ static void measure_loop(const struct tir_stmt *loop, struct size *size) {
   tir_expr_int(loop->loop.extent, &extent);
   if (extent < 1) extent = 1;
   size->has_sync |= body.has_sync;
-  size->leaf_count += body.leaf_count * (uint64_t)extent;
+  uint64_t sum = size->leaf_count + times(body.leaf_count, (uint64_t)extent);
+  size->leaf_count = sum > UINT64_MAX / 2 ? UINT64_MAX / 2 : sum;
 }
 
 static void measure(const struct tir_stmt *stmt, struct size *size) {
+  if (size->leaf_count > UNROLL_INSN_MAX) return; /* large enough */
   switch (stmt->kind) {
   case TIR_SEQ:
     for (size_t i = 0; i < stmt->seq.count; i++)
@@ -77,7 +83,7 @@ static void unroll(struct ts__lower *lower, const struct tir_stmt *loop, int64_t
   struct ts__value *slot = &lower->vars[loop->loop.var->id];
   struct ts_type type = ts__lower_type(lower, loop->loop.var->dtype);
   for (int64_t i = 0; i < extent && lower->status == TS_OK; i++) {
-    *slot = ts__value_imm(lower, type, first + i);
+    *slot = ts__value_imm(lower, type, ts__wrap_add(first, i));
     ts__lower_stmt(lower, loop->loop.body);
   }
 }
@@ -445,6 +451,7 @@ static void lower_stmt(struct ts__lower *lower, const struct tir_stmt *stmt) {
 }
 
 void ts__lower_stmt(struct ts__lower *lower, const struct tir_stmt *stmt) {
+  if (!ts__lower_step(lower)) return;
   struct ts_source_place outer = lower->place;
   if (stmt->place.file) {
     lower->place = stmt->place;

@@ -140,7 +140,7 @@ struct ts__value ts__builtin_cp_async(struct ts__lower *lower, const struct tir_
       !ts__pointer_expect(lower, &from, TS__STORAGE_GLOBAL, call)) {
     return ts__value_none();
   }
-  int64_t bytes = counts_elements ? count * to.scale : count;
+  int64_t bytes = counts_elements ? ts__wrap_mul(count, to.scale) : count;
   if (bytes != 4 && bytes != 8 && bytes != 16) {
     ts__lower_unknown(lower, "%s of %lld bytes", call->call.op, (long long)bytes);
   }

@@ -76,7 +76,7 @@ struct ts__value ts__builtin_any_of(struct ts__lower *lower, const struct tir_ex
     struct ts__value element = ts__lower_emit_load(lower, &at, 1);
     struct ts__value is_set = ts__lower_cast(lower, element, TS_DTYPE_pred);
     result = ts__lower_emit_2(lower, is_any ? TS_OP_or : TS_OP_and, result, is_set);
-    at.offset += at.scale;
+    at.offset = ts__wrap_add(at.offset, at.scale);
   }
   return ts__lower_cast(lower, result, call->dtype.elem);
 }
