@@ -131,7 +131,8 @@ void ts_dtype_pack(enum ts_dtype dtype, void *packed, const void *slots, size_t 
 uint64_t ts_dtype_nan(enum ts_dtype dtype) {
   switch (dtype) {
   case TS_DTYPE_e8m0: return 0xff;
-  case TS_DTYPE_f64: return UINT64_C(0x7fffffffffffffff);
+  case TS_DTYPE_f64: return UINT64_C(0xfff8000000000000);
+  case TS_DTYPE_tf32: return 0x7fffe000;
   default: break;
   }
   const struct ts_dtype_info *info = ts_dtype_info(dtype);

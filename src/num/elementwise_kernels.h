@@ -43,12 +43,13 @@
 
 /* Floats: T is the table's name for the type (f32_ftz is f32 with flushing), S its slot. -------- */
 
-#define FLOAT_ARITHMETIC(T, S)                                                                     \
-  BINARY(T##_add, S, S, T##_store(T##_load(a) + T##_load(b)))                                      \
-  BINARY(T##_sub, S, S, T##_store(T##_load(a) - T##_load(b)))                                      \
-  BINARY(T##_mul, S, S, T##_store(T##_load(a) * T##_load(b)))                                      \
-  BINARY(T##_div, S, S, T##_store(T##_load(a) / T##_load(b)))                                      \
-  TERNARY(T##_fma, S, S, T##_store(T##_fused(T##_load(a), T##_load(b), T##_load(c))))
+#define FLOAT_ARITHMETIC(T)                                                                        \
+  BINARY(T##_add, uint32_t, uint32_t, T##_store(T##_load(a) + T##_load(b)))                        \
+  BINARY(T##_sub, uint32_t, uint32_t, T##_store(T##_load(a) - T##_load(b)))                        \
+  BINARY(T##_div, uint32_t, uint32_t, T##_store(T##_load(a) / T##_load(b)))
+#define FLOAT_PRODUCTS(T)                                                                          \
+  BINARY(T##_mul, uint32_t, uint32_t, T##_store(T##_load(a) * T##_load(b)))                        \
+  TERNARY(T##_fma, uint32_t, uint32_t, T##_store(T##_fused(T##_load(a), T##_load(b), T##_load(c))))
 
 #define FLOAT_COMPARE(T, S)                                                                        \
   BINARY(T##_eq, uint32_t, S, T##_load(a) == T##_load(b))                                          \
@@ -60,24 +61,33 @@
 
 /* Functions of the host type F with builtin suffix x. */
 #define FLOAT_INTEGRAL(T, S, x)                                                                    \
-  UNARY(T##_floor, S, S, T##_store(__builtin_floor##x(T##_load(a))))                               \
-  UNARY(T##_ceil, S, S, T##_store(__builtin_ceil##x(T##_load(a))))                                 \
-  UNARY(T##_trunc, S, S, T##_store(__builtin_trunc##x(T##_load(a))))                               \
-  UNARY(T##_rint, S, S, T##_store(__builtin_rint##x(T##_load(a))))                                 \
-  UNARY(T##_sqrt, S, S, T##_store(__builtin_sqrt##x(T##_load(a))))                                 \
-  UNARY(T##_rcp, S, S, T##_store(1 / T##_load(a)))                                                 \
+  UNARY(T##_floor, S, S, T##_result1(__builtin_floor##x(T##_load(a)), a))                          \
+  UNARY(T##_ceil, S, S, T##_result1(__builtin_ceil##x(T##_load(a)), a))                            \
+  UNARY(T##_trunc, S, S, T##_result1(__builtin_trunc##x(T##_load(a)), a))                          \
+  UNARY(T##_rint, S, S, T##_result1(__builtin_rint##x(T##_load(a)), a))                            \
+  UNARY(T##_sqrt, S, S, T##_result1(__builtin_sqrt##x(T##_load(a)), a))                            \
+  UNARY(T##_rcp, S, S, T##_result1(1 / T##_load(a), a))                                            \
   BINARY(T##_floordiv, S, S, T##_store(__builtin_floor##x(T##_load(a) / T##_load(b))))             \
   BINARY(T##_rem, S, S, T##_store(__builtin_fmod##x(T##_load(a), T##_load(b))))                    \
   BINARY(T##_floormod, S, S, T##_store(floor_mod##x(T##_load(a), T##_load(b))))
 
 /* Functions of the bits alone: W bits, N the canonical NaN (all magnitude bits), I infinity. */
 #define FLOAT_BITS(T, S, W, N, I)                                                                  \
-  UNARY(T##_neg, S, S, a ^ (S)1 << (W - 1))                                                        \
-  UNARY(T##_abs, S, S, a &(N))                                                                     \
+  UNARY(T##_neg, S, S, (a & (N)) > (I) ? T##_nan(a) : a ^ (S)1 << (W - 1))                         \
+  UNARY(T##_abs, S, S, (a & (N)) > (I) ? T##_nan(a) : a & (N))                                     \
   BINARY(T##_copysign, S, S, (a & (N)) | (b & (S)1 << (W - 1)))                                    \
   UNARY(T##_isnan, uint32_t, S, (a & (N)) > (I))                                                   \
   UNARY(T##_isinf, uint32_t, S, (a & (N)) == (I))                                                  \
   UNARY(T##_isfinite, uint32_t, S, (a & (N)) < (I))
+
+/* What becomes of a NaN operand, and results of one operand. */
+#define f32_nan(a) 0x7fffffffu
+#define f16_nan(a) 0x7fffu
+#define bf16_nan(a) 0x7fffu
+#define f64_nan(a) f64_quiet(a)
+#define f32_result1(value, a) f32_store(value)
+#define f16_result1(value, a) f16_store(value)
+#define bf16_result1(value, a) bf16_store(value)
 
 #define FLOAT_PICK(T, IN, KEY, N, I)                                                               \
   BINARY(T##_min, uint32_t, uint32_t, pick32(IN(a), IN(b), KEY(IN(a)) < KEY(IN(b)), I, N, false))  \
@@ -98,11 +108,22 @@ LANE double floor_mod(double a, double b) {
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-FLOAT_ARITHMETIC(f32, uint32_t)
-FLOAT_ARITHMETIC(f32_ftz, uint32_t)
-FLOAT_ARITHMETIC(f16, uint32_t)
-FLOAT_ARITHMETIC(bf16, uint32_t)
-FLOAT_ARITHMETIC(f64, uint64_t)
+FLOAT_ARITHMETIC(f32)
+FLOAT_ARITHMETIC(f32_ftz)
+FLOAT_ARITHMETIC(f16)
+FLOAT_ARITHMETIC(bf16)
+FLOAT_PRODUCTS(f32)
+FLOAT_PRODUCTS(f16)
+FLOAT_PRODUCTS(bf16)
+BINARY(f32_ftz_mul, uint32_t, uint32_t, f32_ftz_product(f32_ftz_load(a), f32_ftz_load(b)))
+TERNARY(f32_ftz_fma, uint32_t, uint32_t,
+        f32_ftz_sum_of_product(f32_ftz_load(a), f32_ftz_load(b), f32_ftz_load(c)))
+BINARY(f64_add, uint64_t, uint64_t, f64_result2(f64_load(a) + f64_load(b), a, b))
+BINARY(f64_sub, uint64_t, uint64_t, f64_result2(f64_load(a) - f64_load(b), a, b))
+BINARY(f64_mul, uint64_t, uint64_t, f64_result2(f64_load(a) * f64_load(b), a, b))
+BINARY(f64_div, uint64_t, uint64_t, f64_result2(f64_load(a) / f64_load(b), a, b))
+TERNARY(f64_fma, uint64_t, uint64_t,
+        f64_result3(f64_fused(f64_load(a), f64_load(b), f64_load(c)), a, b, c))
 FLOAT_COMPARE(f32, uint32_t)
 FLOAT_COMPARE(f16, uint32_t)
 FLOAT_COMPARE(bf16, uint32_t)
@@ -427,12 +448,24 @@ LANE uint32_t e5m2_store(float value) {
   return small_store(value, 2, 113u << 23, 0x1p7f, 112u << 23, 0x7b);
 }
 
+/* Between f32 and f64 a NaN keeps its sign and the upper payload. MEASURED. */
+LANE uint32_t f32_of_f64(uint64_t a) {
+  uint32_t nan = (uint32_t)(a >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(a >> 29 & 0x7fffffu);
+  return f64_is_nan(a) ? nan : bits_of((float)f64_load(a));
+}
+
+LANE uint64_t f64_of_f32(uint32_t a) {
+  uint64_t nan = (uint64_t)(a & 0x80000000u) << 32 | UINT64_C(0x7ff8000000000000) |
+                 (uint64_t)(a & 0x7fffffu) << 29;
+  return (a & 0x7fffffffu) > 0x7f800000u ? nan : bits64_of((double)f32_load(a));
+}
+
 CONVERT(f32, f16, uint32_t, uint32_t, f32_store(f16_load(a)))
 CONVERT(f32, bf16, uint32_t, uint32_t, a << 16)
 CONVERT(f32, e4m3, uint32_t, uint32_t, f32_store(e4m3_load(a)))
 CONVERT(f32, e5m2, uint32_t, uint32_t, f32_store(e5m2_load(a)))
-CONVERT(f32, f64, uint32_t, uint64_t, f32_store((float)f64_load(a)))
-CONVERT(f64, f32, uint64_t, uint32_t, f64_store((double)f32_load(a)))
+CONVERT(f32, f64, uint32_t, uint64_t, f32_of_f64(a))
+CONVERT(f64, f32, uint64_t, uint32_t, f64_of_f32(a))
 CONVERT(f16, f32, uint32_t, uint32_t, f16_store(f32_load(a)))
 CONVERT(bf16, f32, uint32_t, uint32_t, bf16_store(f32_load(a)))
 CONVERT(f16, bf16, uint32_t, uint32_t, f16_store(bf16_load(a)))
@@ -483,11 +516,13 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(isinf, T)                                                                                  \
   ENTRY(isfinite, T)                                                                               \
   ENTRY(floor, T)                                                                                  \
-  ENTRY(ceil, T) ENTRY(trunc, T) ENTRY(rint, T) ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T)       \
-      ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T)   \
-          ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) \
-              ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T)           \
-                  ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
+  ENTRY(ceil, T)                                                                                   \
+  ENTRY(trunc, T)                                                                                  \
+  ENTRY(rint, T) ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T)        \
+      ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T)  \
+          ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T)  \
+              ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T)            \
+                  ENTRY(sigmoid, T)
 #define INT_UNARY(T) ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
 #define COMPARISONS(T) ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
 #define FLOAT_BINARY(T)                                                                            \
@@ -505,8 +540,10 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(mulhi, T)                                                                                  \
   ENTRY(div, T)                                                                                    \
   ENTRY(rem, T)                                                                                    \
-  ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(and, T) ENTRY(or, T)     \
-      ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) COMPARISONS(T)
+  ENTRY(floordiv, T)                                                                               \
+  ENTRY(floormod, T)                                                                               \
+  ENTRY(min, T) ENTRY(max, T) ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) \
+      COMPARISONS(T)
 #define FLOAT_TYPES(X) X(f16) X(bf16) X(f32) X(f64)
 #define INT_TYPES(X) X(s4) X(u4) X(s8) X(u8) X(s16) X(u16) X(s32) X(u32) X(s64) X(u64)
 /* A predicate is a u32 slot of 0 or 1, a pointer a u64. */

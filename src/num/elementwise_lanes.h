@@ -46,10 +46,30 @@ LANE uint32_t f32_store(float value) {
 
 LANE double f64_load(uint64_t bits) { return double_of(bits); }
 
+/* A NaN that an operation makes; one that it passes on is quieted but keeps sign and payload. */
+#define F64_NAN UINT64_C(0xfff8000000000000)
+
+LANE bool f64_is_nan(uint64_t bits) { return (bits & INT64_MAX) > UINT64_C(0x7ff0000000000000); }
+
+LANE uint64_t f64_quiet(uint64_t bits) { return bits | UINT64_C(1) << 51; }
+
 LANE uint64_t f64_store(double value) {
   uint64_t bits = bits64_of(value);
-  bool is_nan = (bits & INT64_MAX) > UINT64_C(0x7ff0000000000000);
-  return is_nan ? UINT64_C(0x7fffffffffffffff) : bits;
+  return f64_is_nan(bits) ? F64_NAN : bits;
+}
+
+/* Results of one to three operands; which NaN is passed on is MEASURED on an H200. */
+LANE uint64_t f64_result2(double value, uint64_t a, uint64_t b) {
+  uint64_t nan = f64_is_nan(b) ? f64_quiet(b) : F64_NAN;
+  nan = f64_is_nan(a) ? f64_quiet(a) : nan;
+  uint64_t bits = bits64_of(value);
+  return f64_is_nan(bits) ? nan : bits;
+}
+
+LANE uint64_t f64_result1(double value, uint64_t a) { return f64_result2(value, a, 0); }
+
+LANE uint64_t f64_result3(double value, uint64_t a, uint64_t b, uint64_t c) {
+  return f64_result2(value, a, f64_is_nan(c) ? c : b);
 }
 
 /* Scaling by 2^112 moves the exponent bias and makes subnormals right at once. */
@@ -128,8 +148,6 @@ LANE float f32_fused(float a, float b, float c) {
 #endif
 }
 
-LANE float f32_ftz_fused(float a, float b, float c) { return f32_fused(a, b, c); }
-
 LANE double f64_fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
 /* Single rounding to 16 bits: exact product, odd rounding twice, then the store rounds. */
@@ -138,6 +156,24 @@ LANE float f16_fused(float a, float b, float c) {
 }
 
 LANE float bf16_fused(float a, float b, float c) { return f16_fused(a, b, c); }
+
+/* Least magnitude that is not flushed: what rounds to 2^-126 with 24 bits and any exponent.
+ * MEASURED: 3f7fffff * 00800000 gives 0, 3f7ff800 * 00800400 gives 00800000. */
+#define FTZ_LEAST 0x1.ffffffp-127
+
+LANE uint32_t f32_ftz_result(float value, double wide) {
+  bool tiny = __builtin_fabs(wide) < FTZ_LEAST;
+  uint32_t bits = f32_store(value);
+  return tiny ? bits & 0x80000000u : bits;
+}
+
+LANE uint32_t f32_ftz_product(float a, float b) {
+  return f32_ftz_result(a * b, (double)a * (double)b);
+}
+
+LANE uint32_t f32_ftz_sum_of_product(float a, float b, float c) {
+  return f32_ftz_result(f32_fused(a, b, c), fma_to_odd((double)a * (double)b, (double)c));
+}
 
 /* Minimum and maximum on encodings: NaN loses (or wins), -0 < +0. width is that of the format. */
 LANE uint32_t pick32(uint32_t a, uint32_t b, bool take_a, uint32_t infinity, uint32_t nan,
@@ -161,12 +197,13 @@ LANE uint64_t f64_key(uint64_t a) {
   return a ^ ((uint64_t)((int64_t)a >> 63) | UINT64_C(0x8000000000000000));
 }
 
+/* Of two NaNs the first if it is signalling, else the second. MEASURED. */
 LANE uint64_t pick64(uint64_t a, uint64_t b, bool take_a, bool nan_wins) {
-  const uint64_t nan = UINT64_C(0x7fffffffffffffff), infinity = UINT64_C(0x7ff0000000000000);
-  bool nan_a = (a & nan) > infinity, nan_b = (b & nan) > infinity;
+  bool nan_a = f64_is_nan(a), nan_b = f64_is_nan(b), quiet_a = a >> 51 & 1u;
   uint64_t chosen = take_a ? a : b;
   chosen = nan_a ? b : chosen;
   chosen = nan_b ? a : chosen;
+  uint64_t nan = f64_quiet(nan_a && !(nan_b && quiet_a) ? a : b);
   return (nan_wins ? nan_a | nan_b : nan_a & nan_b) ? nan : chosen;
 }
 

@@ -127,7 +127,9 @@ ts_unary_fn ts__exact_convert_find(enum ts_dtype dst, enum ts_dtype src, unsigne
 
 /* Directed roundings --------------------------------------------------------------------------- */
 
+/* A NaN is passed on as it is. */
 static uint64_t negated(enum ts_dtype dtype, uint64_t encoding) {
+  if (ts__decode(dtype, encoding).class == TS__NAN) return encoding;
   return encoding ^ UINT64_C(1) << (ts_dtype_bits(dtype) - 1);
 }
 

@@ -59,7 +59,8 @@ static uint64_t expected_float(enum ts_num_op op, enum ts_dtype t, unsigned flag
   uint64_t sign = UINT64_C(1) << (ts_dtype_bits(t) - 1);
   switch (op) {
   case TS_NUM_add: return ts__exact_add(t, flags, a, b);
-  case TS_NUM_sub: return ts__exact_add(t, flags, a, b ^ sign);
+  case TS_NUM_sub:
+    return ts__exact_add(t, flags, a, ts__decode(t, b).class == TS__NAN ? b : b ^ sign);
   case TS_NUM_mul: return ts__exact_mul(t, flags, a, b);
   case TS_NUM_div: return ts__exact_div(t, flags, a, b);
   case TS_NUM_fma: return ts__exact_fma(t, flags, a, b, c);
@@ -261,11 +262,20 @@ static const struct known knowns[] = {
     {OP(max, f16), 0, 0x8000, 0x0000, 0, 0x0000}, {OP(min, f16), 0, 0x7e01, 0xbc00, 0, 0xbc00},
     {OP(max, f16), TS_NUM_NAN, 0x7e01, 0xbc00, 0, 0x7fff}, {OP(max, bf16), 0, 0xbf80, 0xc000, 0, 0xbf80},
     {OP(min, f64), 0, 0x8000000000000000, 0, 0, 0x8000000000000000},
-    /* NaN results are canonical */
+    /* NaN results are canonical; f64 passes the first NaN on */
+    {OP(neg, f32), 0, 0xffc00001, 0, 0, 0x7fffffff}, {OP(abs, f16), 0, 0xfe01, 0, 0, 0x7fff},
+    {OP(add, f64), 0, 0x3ff0000000000000, 0xfff0000000012345, 0, 0xfff8000000012345},
+    {OP(add, f64), 0, 0x7ff0000000000000, 0xfff0000000000000, 0, 0xfff8000000000000},
+    {OP(fma, f64), 0, 0x3ff0000000000000, 0xfff800000000000b, 0x7ff000000000000c, 0x7ff800000000000c},
+    {OP(min, f64), 0, 0x7ff800000000000a, 0x7ff000000000000b, 0, 0x7ff800000000000b},
+    {OP(min, f64), 0, 0xfff000000000000a, 0xfff800000000000b, 0, 0xfff800000000000a},
+    {OP(sqrt, f64), 0, 0xbff0000000000000, 0, 0, 0xfff8000000000000},
     {OP(add, f32), 0, 0x7fc12345, 0x3f800000, 0, 0x7fffffff}, {OP(add, f32), 0, 0x7f800000, 0xff800000, 0, 0x7fffffff},
     {OP(mul, f16), 0, 0x7c00, 0x0000, 0, 0x7fff}, {OP(add, f32), 0, 0x80000000, 0x00000000, 0, 0x00000000},
     /* flushing looks at the delivered value */
-    {OP(mul, f32), TS_NUM_FTZ, 0x3f7fffff, 0x00800000, 0, 0x00800000}, {OP(add, f32), TS_NUM_FTZ, 0x80000001, 0x80000001, 0, 0x80000000},
+    {OP(mul, f32), TS_NUM_FTZ, 0x3f7fffff, 0x00800000, 0, 0}, {OP(mul, f32), TS_NUM_FTZ, 0x3f7ff800, 0x00800400, 0, 0x00800000},
+    {OP(mul, f32), TS_NUM_FTZ, 0xbf7fffff, 0x00800000, 0, 0x80000000}, {OP(mul, f32), 0, 0x3f7fffff, 0x00800000, 0, 0x00800000},
+    {OP(fma, f32), TS_NUM_FTZ, 0x3f7fffff, 0x00800000, 0x80000000, 0}, {OP(add, f32), TS_NUM_FTZ, 0x80000001, 0x80000001, 0, 0x80000000},
     /* directed roundings */
     {OP(add, f32), TS_NUM_RZ, 0x3f800000, 0x33000000, 0, 0x3f800000}, {OP(add, f32), TS_NUM_RP, 0x3f800000, 0x33000000, 0, 0x3f800001},
     {OP(add, f32), TS_NUM_RM, 0xbf800000, 0xb3000000, 0, 0xbf800001}, {OP(mul, f32), TS_NUM_RZ, 0x7f7fffff, 0x40000000, 0, 0x7f7fffff},

@@ -195,7 +195,7 @@ static uint32_t random32() {
 }
 
 static const char *const modes[] = {"moderate", "any bits", "wide", "cancelling", "subnormal",
-                                    "zeros and floors"};
+                                    "zeros and floors", "sparse tiny"};
 
 static uint32_t element(ts_dtype t, int mode, uint32_t before) {
   const struct ts_dtype_info *info = ts_dtype_info(t);
@@ -211,6 +211,11 @@ static uint32_t element(ts_dtype t, int mode, uint32_t before) {
   if (mode == 5) field = random32() % 3 ? random32() % (fields / 2) : 0;
   if (mode == 5 && field == 0) r &= random32() & random32();
   uint32_t fraction = r & ((1u << (m + low)) - 1);
+  if (mode == 6) {
+    field = random32() % 3 ? random32() % 3 : random32() % (fields / 2);
+    fraction = random32() % 4 << low & ((1u << (m + low)) - 1);
+    if (random32() % 3) field = fraction = 0;
+  }
   if (random32() % 16 == 0) field = fraction = 0;
   return (random32() & 1u) << (bits - 1) | field << (m + low) | fraction;
 }
@@ -234,7 +239,7 @@ static int check(const Instruction &in, ts_mma_scratch *scratch) {
     return 0;
   }
   const int count = 1024, wgmma = in.path == TS_MMA_WGMMA;
-  for (int mode = 0; mode < 6; ++mode) {
+  for (int mode = 0; mode < 7; ++mode) {
     if (mode > 1 && !ts_dtype_is_float(in.a)) break;
     std::vector<Tile> tiles(count);
     for (Tile &t : tiles) {
