@@ -293,6 +293,7 @@ struct ts__value {
   uint32_t block;
   uint32_t args[3];   /* values; of products and sums in order */
   uint32_t first_use; /* in uses, + 1 */
+  uint32_t use_count; /* products: as the assembler finds them (pass_contract.c) */
   uint32_t next_sum;  /* sums: the next one of the block */
   uint64_t recency;   /* grows with the loads that the value depends on */
 };

@@ -7,7 +7,8 @@
  * the first operand that is a product with fewer than five uses, all of them additions.
  *
  * The assembler, for what is left and for f16 and bf16. First it merges products with a single use,
- * then those all of whose uses are additions or subtractions, from first to last, left operand first.
+ * from first to last, left operand first; then those all of whose uses are additions or subtractions,
+ * from first to last, of two operands the one that had fewer uses, else the left one.
  * An addition that has been merged is an fma, so the addend of one is a use that is no addition; and
  * x + x is none either.
  *
@@ -219,18 +220,34 @@ static bool is_merged_in(const struct ts__values *v, const struct ts__value *sum
   return uses.sums == uses.count && (step == ASSEMBLER_ALL || uses.count == 1);
 }
 
+static uint32_t choose_term(const struct ts__values *v, const struct ts__value *sum,
+                            enum step step) {
+  uint32_t first = first_term(v, sum), second = 1 - first;
+  bool is_first_possible = is_merged_in(v, sum, first, step);
+  if (is_first_possible && step != ASSEMBLER_ALL) return first;
+  if (!is_merged_in(v, sum, second, step)) return is_first_possible ? first : TS__NO_TERM;
+  bool has_second_fewer = arg(v, sum, second)->use_count < arg(v, sum, first)->use_count;
+  return is_first_possible && !has_second_fewer ? first : second;
+}
+
 /* True when a term was found. */
 static bool choose(struct ts__values *v, uint32_t number, enum step step) {
   struct ts__value *sum = &v->values.data[number];
   if (sum->term != TS__NO_TERM) return false;
   if (step == COMPILER && (!is_compilers(insn_of(v, sum)) || !is_addition(v, sum))) return false;
-  uint32_t first = first_term(v, sum);
+  sum->term = (uint8_t)choose_term(v, sum, step);
+  return sum->term != TS__NO_TERM;
+}
+
+/* Uses of the terms that the compiler has left. */
+static void count_left_uses(struct ts__values *v, const struct ts__value *sum) {
   for (uint32_t i = 0; i < 2; i++) {
-    if (!is_merged_in(v, sum, first ^ i, step)) continue;
-    sum->term = (uint8_t)(first ^ i);
-    return true;
+    struct ts__value *product = &v->values.data[sum->args[i]];
+    if (product->kind != TS__VALUE_PRODUCT || product->use_count) continue;
+    for (uint32_t use = product->first_use; use; use = v->uses.data[use - 1].next)
+      product->use_count +=
+          v->values.data[v->uses.data[use - 1].sum].term != v->uses.data[use - 1].position;
   }
-  return false;
 }
 
 /* order: room for the sums of a block. */
@@ -241,6 +258,8 @@ static bool choose_in_block(struct ts__values *v, uint32_t block, uint32_t *orde
     order[count++] = sum;
   for (size_t i = count; i-- > 0;)
     has_any |= choose(v, order[i], COMPILER);
+  for (size_t i = 0; i < count; i++)
+    count_left_uses(v, &v->values.data[order[i]]);
   for (size_t i = 0; i < count; i++)
     has_any |= choose(v, order[i], ASSEMBLER_SINGLE);
   for (size_t i = 0; i < count; i++)

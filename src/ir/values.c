@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+/* Recency is what LLVM's reassociation pass calls rank: instructions that must stay where they are are
+ * counted, from a multiple of 2^16 in each block, and a computed value comes right after the latest
+ * of its operands. */
+enum { BLOCK_RECENCY_BITS = 16 };
+
 /* --- what is said about an instruction */
 
 static bool is_plain(const struct ts_function *function, const struct ts_insn *insn) {
@@ -261,7 +266,6 @@ static void number_dst(struct ts__values *v, uint32_t id, bool is_known) {
   const struct ts_insn *insn = &v->function->insns.data[id];
   uint32_t lanes = v->function->regs.data[insn->dst].type.lanes;
   uint32_t numbers[TS_MAX_VECTOR_LANES];
-  if (!is_known) v->now += UINT64_C(1) << 16;
   for (uint32_t i = 0; i < lanes && !v->out_of_memory; i++)
     numbers[i] = is_known ? component_value(v, id, i) : new_value(v, outside(insn->block, v->now));
   if (v->out_of_memory) return;
@@ -282,6 +286,10 @@ static void number_insn(struct ts__values *v, uint32_t id) {
   const struct ts_insn *insn = &v->function->insns.data[id];
   bool is_known = insn->dst != TS_NONE && (is_seen_through(insn) || is_computation(insn));
   if (!is_known) use_otherwise(v, insn);
+  /* Arrays are registers to the compiler. */
+  bool is_pinned = !(ts_op_info((enum ts_op)insn->op)->flags & F_PURE) &&
+                   insn->op != TS_OP_ld_local && insn->op != TS_OP_st_local;
+  v->now += is_pinned;
   if (insn->dst != TS_NONE && !v->out_of_memory) number_dst(v, id, is_known);
 }
 
@@ -325,7 +333,7 @@ int ts__values_init(struct ts__values *v, struct ts_arena *arena,
   count_definitions(v);
   for (uint32_t b = 0; b < function->blocks.count; b++) {
     const struct ts_block *block = &function->blocks.data[b];
-    v->now += UINT64_C(1) << 32;
+    v->now = ((v->now >> BLOCK_RECENCY_BITS) + 1) << BLOCK_RECENCY_BITS;
     v->block_start = v->now;
     for (uint32_t k = 0; k < block->insn_count && !v->out_of_memory; k++)
       number_insn(v, block->first_insn + k);
