@@ -1,6 +1,7 @@
 /* The elementwise kernels and their tables. Compiled once per instruction set: the including file
  * defines ELEMENTWISE_TABLE, the name of the ts__elementwise it makes.
  * Reading order: loop makers, operations by type, conversions, tables, look-ups. */
+#include "num/elementwise_half.h"
 #include "num/elementwise_math.h"
 #include "num/elementwise_trig.h"
 
@@ -147,7 +148,11 @@ BINARY(f64_max_nan, uint64_t, uint64_t, pick64(a, b, f64_key(a) > f64_key(b), tr
 UNARY(f32_ftz_sqrt, uint32_t, uint32_t, f32_ftz_store(__builtin_sqrtf(f32_ftz_load(a))))
 UNARY(f32_ftz_rcp, uint32_t, uint32_t, f32_ftz_store(1 / f32_ftz_load(a)))
 
-/* Special functions: the f32 lane, and the 16-bit types through it. */
+/* Special functions: the f32 lane, and the 16-bit types through it or with lanes of their own. */
+#define EACH_OWN(op, lane)                                                                         \
+  UNARY(f32_##op, uint32_t, uint32_t, f32_store(lane(f32_load(a))))                                \
+  UNARY(f16_##op, uint32_t, uint32_t, f16_##op##_lane(a))                                          \
+  UNARY(bf16_##op, uint32_t, uint32_t, bf16_##op##_lane(a))
 #define VIA_F32(op, lane)                                                                          \
   UNARY(f32_##op, uint32_t, uint32_t, f32_store(lane(f32_load(a))))                                \
   UNARY(f16_##op, uint32_t, uint32_t, f16_store(lane(f16_load(a))))                                \
@@ -162,13 +167,13 @@ UNARY(f32_ftz_rcp, uint32_t, uint32_t, f32_ftz_store(1 / f32_ftz_load(a)))
 
 LANE float sigmoid_lane(float x) { return 1.0f / (1.0f + f32_exp_lane(-x)); }
 
-VIA_F32(exp, f32_exp_lane)
-VIA_F32(exp2, ex2_approx)
-VIA_F32(exp10, f32_exp10_lane)
+EACH_OWN(exp, f32_exp_lane)
+EACH_OWN(exp2, ex2_approx)
+EACH_OWN(exp10, f32_exp10_lane)
 VIA_F32(expm1, f32_expm1_lane)
-VIA_F32(log, f32_log_lane)
-VIA_F32(log2, f32_log2_lane)
-VIA_F32(log10, f32_log10_lane)
+EACH_OWN(log, f32_log_lane)
+EACH_OWN(log2, f32_log2_lane)
+EACH_OWN(log10, f32_log10_lane)
 VIA_F32(log1p, f32_log1p_lane)
 VIA_F32(tanh, f32_tanh_lane)
 VIA_F32(erf, f32_erf_lane)
@@ -226,11 +231,16 @@ LANE float tan_any(float x) { return trig_tangent(x, trig_any(x)); }
       (far ? T##_##op##_any : T##_##op##_near)(d + start, a + start, count);                       \
     }                                                                                              \
   }
-#define TRIG(op) TRIG_TYPE(op, f32) TRIG_TYPE(op, f16) TRIG_TYPE(op, bf16)
 
-TRIG(sin)
-TRIG(cos)
-TRIG(tan)
+TRIG_TYPE(sin, f32)
+TRIG_TYPE(cos, f32)
+TRIG_TYPE(tan, f32)
+TRIG_TYPE(sin, bf16)
+TRIG_TYPE(cos, bf16)
+TRIG_TYPE(tan, bf16)
+TRIG_TYPE(tan, f16)
+UNARY(f16_sin, uint32_t, uint32_t, f16_sin_lane(a))
+UNARY(f16_cos, uint32_t, uint32_t, f16_cos_lane(a))
 
 /* Fast-math forms, without and with flushing. */
 LANE float fast_exp(float x) { return ex2_approx(x * float_of(0x3fb8aa3bu)); }
@@ -518,11 +528,11 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(floor, T)                                                                                  \
   ENTRY(ceil, T)                                                                                   \
   ENTRY(trunc, T)                                                                                  \
-  ENTRY(rint, T) ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T)        \
-      ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T)  \
-          ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T)  \
-              ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T)            \
-                  ENTRY(sigmoid, T)
+  ENTRY(rint, T)                                                                                   \
+  ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T)        \
+      ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) \
+          ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T)   \
+              ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
 #define INT_UNARY(T) ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
 #define COMPARISONS(T) ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
 #define FLOAT_BINARY(T)                                                                            \
@@ -542,7 +552,8 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(rem, T)                                                                                    \
   ENTRY(floordiv, T)                                                                               \
   ENTRY(floormod, T)                                                                               \
-  ENTRY(min, T) ENTRY(max, T) ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) \
+  ENTRY(min, T)                                                                                    \
+  ENTRY(max, T) ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T)               \
       COMPARISONS(T)
 #define FLOAT_TYPES(X) X(f16) X(bf16) X(f32) X(f64)
 #define INT_TYPES(X) X(s4) X(u4) X(s8) X(u8) X(s16) X(u16) X(s32) X(u32) X(s64) X(u64)

@@ -87,6 +87,19 @@ KERNEL(f16_exp2, return UH(hexp2(H(a)));)
 KERNEL(f16_log, return UH(hlog(H(a)));)
 KERNEL(f16_log2, return UH(hlog2(H(a)));)
 KERNEL(f16_sin, return UH(hsin(H(a)));)
+KERNEL(f16_exp10, return UH(hexp10(H(a)));)
+KERNEL(f16_log10, return UH(hlog10(H(a)));)
+KERNEL(f16_cos, return UH(hcos(H(a)));)
+KERNEL(f16_tanh, return UH(htanh(H(a)));)
+KERNEL(bf16_exp10, return UB(hexp10(B(a)));)
+KERNEL(bf16_log2, return UB(hlog2(B(a)));)
+KERNEL(bf16_log10, return UB(hlog10(B(a)));)
+KERNEL(bf16_sin, return UB(hsin(B(a)));)
+KERNEL(bf16_cos, return UB(hcos(B(a)));)
+KERNEL(bf16_sqrt, return UB(hsqrt(B(a)));)
+KERNEL(bf16_rcp, return UB(hrcp(B(a)));)
+KERNEL(bf16_rsqrt, return UB(hrsqrt(B(a)));)
+KERNEL(bf16_tanh, return UB(htanh(B(a)));)
 KERNEL(bf16_add, return UB(__hadd_rn(B(a), B(b)));)
 KERNEL(bf16_mul, return UB(__hmul_rn(B(a), B(b)));)
 KERNEL(bf16_fma, return UB(__hfma(B(a), B(b), B(c)));)
@@ -184,7 +197,11 @@ static const Row rows[] = {
     OP(f16_sin, sin, f16, 0), OP(bf16_add, add, bf16, 0), OP(bf16_mul, mul, bf16, 0),
     OP(bf16_fma, fma, bf16, 0), OP(bf16_div, div, bf16, 0), OP(bf16_max, max, bf16, 0),
     OP(bf16_neg, neg, bf16, 0), OP(bf16_abs, abs, bf16, 0), OP(bf16_exp, exp, bf16, 0),
-    OP(bf16_exp2, exp2, bf16, 0), OP(bf16_log, log, bf16, 0),
+    OP(bf16_exp2, exp2, bf16, 0), OP(bf16_log, log, bf16, 0), OP(f16_exp10, exp10, f16, 0),
+    OP(f16_log10, log10, f16, 0), OP(f16_cos, cos, f16, 0), OP(f16_tanh, tanh, f16, 0),
+    OP(bf16_exp10, exp10, bf16, 0), OP(bf16_log2, log2, bf16, 0), OP(bf16_log10, log10, bf16, 0),
+    OP(bf16_sin, sin, bf16, 0), OP(bf16_cos, cos, bf16, 0), OP(bf16_sqrt, sqrt, bf16, 0),
+    OP(bf16_rcp, rcp, bf16, 0), OP(bf16_rsqrt, rsqrt, bf16, 0), OP(bf16_tanh, tanh, bf16, 0),
     CV(f16_f32, f16, f32, 0), CV(f16_f32_rz, f16, f32, TS_NUM_RZ), CV(f16_f32_rm, f16, f32, TS_NUM_RM),
     CV(f32_f16, f32, f16, 0), CV(bf16_f32, bf16, f32, 0), CV(bf16_f32_rz, bf16, f32, TS_NUM_RZ),
     CV(f32_bf16, f32, bf16, 0), CV(f64_f32, f64, f32, 0), CV(f32_f64, f32, f64, 0),
@@ -213,6 +230,7 @@ static uint64_t random64() {
 
 static uint64_t operand(ts_dtype t, size_t i) {
   unsigned bits = ts_dtype_bits(t);
+  if (bits <= 16 && i < 65536) return i & ((1u << bits) - 1); /* every one */
   uint64_t mask = bits == 64 ? ~0ull : (1ull << bits) - 1, r = random64();
   if (!ts_dtype_is_float(t)) return (r >> random64() % bits) & mask;
   const struct ts_dtype_info *info = ts_dtype_info(t);
