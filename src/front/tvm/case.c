@@ -64,6 +64,7 @@ struct search {
   const struct tir_var *args;
   /* Per variable of the host module: 1 + parameter it is made from (its handle, data or value). */
   uint32_t *origin;
+  bool *is_data; /* per variable: a tensor's device pointer */
   uint32_t param_count;
   enum ts_status status;
 };
@@ -86,6 +87,21 @@ static uint32_t find_origin(struct search *search, const struct tir_expr *expr) 
     return find_origin(search, expr->call.args.items[0]);
   default: return 0;
   }
+}
+
+/* Whether the expression gives a tensor's data pointer (not its shape, strides or handle). */
+static bool is_data_pointer(const struct tir_expr *expr) {
+  enum { FIELD_DATA = 1 };
+  int64_t field;
+  if (expr->kind == TIR_SELECT)
+    return is_data_pointer(expr->select.true_value) || is_data_pointer(expr->select.false_value);
+  if (expr->kind != TIR_CALL) return false;
+  const struct tir_exprs *args = &expr->call.args;
+  if (strcmp(expr->call.op, "tirx.tvm_struct_get") == 0)
+    return args->count == 3 && tir_expr_int(args->items[2], &field) && field == FIELD_DATA;
+  if (strcmp(expr->call.op, "tirx.if_then_else") == 0 && args->count == 3)
+    return is_data_pointer(args->items[1]) || is_data_pointer(args->items[2]);
+  return false;
 }
 
 static enum ts_status describe_tensor(struct search *search, const struct tir_buffer *buffer,
@@ -126,6 +142,7 @@ static void note_bind(struct search *search, const struct tir_stmt *stmt) {
   const struct tir_var *var = stmt->bind.var;
   uint32_t origin = find_origin(search, stmt->bind.value);
   search->origin[var->id] = origin;
+  search->is_data[var->id] = is_data_pointer(stmt->bind.value);
   if (origin == 0) return;
   if (origin > search->param_count) search->param_count = origin;
   struct ts_tvm_param *param = &search->tvm->params[origin - 1];
@@ -146,10 +163,7 @@ static void search_stmt(struct search *search, const struct tir_stmt *stmt) {
   case TIR_DECL_BUFFER: {
     const struct tir_buffer *buffer = stmt->decl.buffer;
     uint32_t origin = search->origin[buffer->data->id];
-    bool is_device_data = origin && strcmp(buffer->scope, "global") == 0 &&
-                          strstr(buffer->data->name, "_shape") == NULL &&
-                          strstr(buffer->data->name, "_strides") == NULL;
-    if (is_device_data && search->status == TS_OK)
+    if (origin && search->is_data[buffer->data->id] && search->status == TS_OK)
       search->status = describe_tensor(search, buffer, &search->tvm->params[origin - 1]);
     break;
   }
@@ -166,8 +180,9 @@ static enum ts_status find_params(struct ts_ctx *ctx, struct ts_tvm_case *tvm) {
                    tvm->main->name, tvm->main->params.count);
   search.args = tvm->main->params.items[1];
   search.origin = ts_new_array(&tvm->arena, uint32_t, tvm->host->var_count + 1);
+  search.is_data = ts_new_array(&tvm->arena, bool, tvm->host->var_count + 1);
   tvm->params = ts_new_array(&tvm->arena, struct ts_tvm_param, MAX_PARAMS);
-  if (!search.origin || !tvm->params) return ts_fail_memory(ctx);
+  if (!search.origin || !search.is_data || !tvm->params) return ts_fail_memory(ctx);
   search_stmt(&search, tvm->main->body);
   TS_TRY(search.status);
   tvm->param_count = search.param_count;
@@ -294,7 +309,8 @@ static enum ts_status find_flow(struct ts_ctx *ctx, struct ts_tvm_case *tvm) {
   struct search search = {.ctx = ctx, .tvm = tvm, .args = tvm->main->params.items[1]};
   struct flow flow = {.ctx = ctx, .tvm = tvm, .search = &search};
   search.origin = ts_new_array(&tvm->arena, uint32_t, tvm->host->var_count + 1);
-  if (!search.origin) return ts_fail_memory(ctx);
+  search.is_data = ts_new_array(&tvm->arena, bool, tvm->host->var_count + 1);
+  if (!search.origin || !search.is_data) return ts_fail_memory(ctx);
   flow_stmt(&flow, tvm->main->body);
   return flow.status;
 }
