@@ -243,7 +243,7 @@ enum ts_status ts_analyze_uniform(struct ts_ctx *ctx, struct ts_function *functi
 
 /* Optional passes, in this order (front ends that import code which nvcc would have optimised call
  * them): promotes local arrays that are only used with constant indices to registers; merges a
- * multiplication into the addition that uses it as nvcc does (docs/numerics.md, contraction);
+ * multiplication into the addition that uses it as nvcc does (docs/ir.md);
  * drops unused pure instructions. */
 enum ts_status ts_pass_promote_arrays(struct ts_ctx *ctx, struct ts_function *function);
 enum ts_status ts_pass_contract(struct ts_ctx *ctx, struct ts_function *function);

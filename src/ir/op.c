@@ -88,6 +88,7 @@ bool ts__op_is_typed(enum ts_op op) {
   case TS_OP_st_global:
   case TS_OP_st_shared:
   case TS_OP_st_local:
+  case TS_OP_st_cluster:
   case TS_OP_atom_global:
   case TS_OP_atom_shared:
   case TS_OP_ldmatrix:

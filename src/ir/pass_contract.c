@@ -1,6 +1,6 @@
 /* Merges multiplications into the additions that use them, as nvcc 13 with its default -fmad=true does
- * (MEASURED: PTX and machine code of about 120 small kernels for sm_90a; docs/numerics.md,
- * contraction). Two programs take part, and both look at one basic block at a time:
+ * (MEASURED: PTX and machine code of about 120 small kernels for sm_90a, and of 4700 random ones;
+ * docs/ir.md). Two programs take part, and both look at one basic block at a time:
  *
  * The compiler, for f32 and f64. It sorts the operands of an addition (not of a subtraction): the one
  * that depends on less recent loads comes first. It visits additions from last to first, and merges

@@ -39,7 +39,7 @@ static enum ts_status bad(struct checker *c, const char *format, ...) {
  * t (dtype, lanes)     s (dtype2, lanes)      e (dtype, 1)       p pred, 1 component
  * q pred, 1 or lanes   i integer, 1           x integer or pointer, 1
  * w 32 bits in all     y anything             z (dtype, any number of components)
- * . no value operand. The last letter repeats. Ops without a row: all t. */
+ * . no value operand. The last letter repeats. Ops without a row: pure ones all t, others y. */
 #define ROW(name, letters) [TS_OP_##name] = letters
 static const char *const operand_types[TS_OP_COUNT] = {
     ROW(cvt, "s"),
@@ -76,6 +76,11 @@ static const char *const operand_types[TS_OP_COUNT] = {
     ROW(mbarrier_arrive, "x"),
     ROW(mbarrier_arrive_expect_tx, "xi"),
     ROW(mbarrier_wait, "xi"),
+    ROW(mbarrier_arrive_cluster, "xi"),
+    ROW(ld_cluster, "xii"),
+    ROW(st_cluster, "xiti"),
+    ROW(bulk_load_multicast, "xxixi"),
+    ROW(bulk_cluster, "xxixi"),
     ROW(warp_sync, "i"),
     ROW(shfl, "tiii"),
     ROW(vote, "pi"),
@@ -95,7 +100,8 @@ static const char *const operand_types[TS_OP_COUNT] = {
 #undef ROW
 
 char ts__type_letter(enum ts_op op, uint32_t i) {
-  const char *letters = operand_types[op] ? operand_types[op] : "t";
+  const char *letters = operand_types[op];
+  if (!letters) return ts_op_info(op)->flags & F_PURE ? 't' : 'y';
   size_t length = strlen(letters);
   return i < length ? letters[i] : letters[length - 1];
 }
