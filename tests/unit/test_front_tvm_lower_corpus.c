@@ -124,4 +124,4 @@ START_TEST(whole_corpus) {
 }
 END_TEST
 
-int main(void) { return RUN_TESTS("tvm_lower_corpus", whole_corpus); }
+int main(void) { return RUN_TESTS("front_tvm_lower_corpus", whole_corpus); }

@@ -463,7 +463,7 @@ START_TEST(malformed_trees_are_refused) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("tvm_lower", builtins_are_sorted, float_constants,
+  return RUN_TESTS("front_tvm_lower", builtins_are_sorted, float_constants,
                    unrolled_copies_share_their_address, which_loops_are_unrolled, integer_division,
                    vectors_that_are_not_consecutive, choices_are_lazy_around_memory, casts,
                    packed_half_is_fused, fast_math, all_reduce, matrix_descriptors, cp_async,
