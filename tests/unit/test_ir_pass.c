@@ -122,6 +122,63 @@ static const struct {
      "  %9 = fma f32 %1, 0x3e000000, %3\n"
      "  st.global f32 %0, 0, %5\n  st.global f32 %0, 1, %6\n  st.global f32 %0, 2, %8\n"
      "  st.global f32 %0, 3, %9\n  exit\n"},
+    /* --- contraction as nvcc does it; the machine code of these was read */
+    {"the compiler sorts by recency: c d + a b merges a b, a product loaded earlier", CONTRACT, "",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %3, %4\n  %6 = mul f32 %1, %2\n  %7 = add f32 %5, %6\n"
+     "  st.global f32 %0, 0, %7\n  exit\n",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %3, %4\n  %6 = fma f32 %1, %2, %5\n"
+     "  st.global f32 %0, 0, %6\n  exit\n"},
+    {"but not halves, and not subtractions", CONTRACT, "",
+     "b0 in r0:\n  %1 = ld.global f16 %0, 1\n  %2 = ld.global f16 %0, 2\n"
+     "  %3 = mul f16 %2, %2\n  %4 = mul f16 %1, %1\n  %5 = add f16 %3, %4\n"
+     "  st.global f16 %0, 0, %5\n  exit\n",
+     "b0 in r0:\n  %1 = ld.global f16 %0, 1\n  %2 = ld.global f16 %0, 2\n"
+     "  %3 = mul f16 %1, %1\n  %4 = fma f16 %2, %2, %3\n"
+     "  st.global f16 %0, 0, %4\n  exit\n"},
+    {"additions last to first: c d merges into the last before it is an addend", CONTRACT, "",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %1, %2\n  %6 = mul f32 %3, %4\n  %7 = add f32 %5, %6\n"
+     "  %8 = add f32 %6, %1\n  st.global f32 %0, 0, %7\n  st.global f32 %0, 1, %8\n  exit\n",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %3, %4\n  %6 = fma f32 %1, %2, %5\n"
+     "  %7 = fma f32 %3, %4, %1\n  st.global f32 %0, 0, %6\n  st.global f32 %0, 1, %7\n  exit\n"},
+    {"the other way round c d is an addend already", CONTRACT, "",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %1, %2\n  %6 = mul f32 %3, %4\n  %7 = add f32 %6, %1\n"
+     "  %8 = add f32 %5, %6\n  st.global f32 %0, 0, %7\n  st.global f32 %0, 1, %8\n  exit\n",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %3, %4\n  %6 = add f32 %5, %1\n"
+     "  %7 = fma f32 %1, %2, %5\n  st.global f32 %0, 0, %6\n  st.global f32 %0, 1, %7\n  exit\n"},
+    {"subtractions are the assembler's: c d loses in one and is not merged in the other", CONTRACT,
+     "",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %1, %2\n  %6 = mul f32 %3, %4\n  %7 = sub f32 %5, %6\n"
+     "  %8 = sub f32 %6, %1\n  st.global f32 %0, 0, %7\n  st.global f32 %0, 1, %8\n  exit\n",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %3, %4\n  %8 = neg f32 %5\n  %6 = fma f32 %1, %2, %8\n"
+     "  %7 = sub f32 %5, %1\n  st.global f32 %0, 0, %6\n  st.global f32 %0, 1, %7\n  exit\n"},
+    {"of two products the one with fewer uses", CONTRACT, "",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %2, %2\n  %6 = sub f32 %5, %3\n  %7 = sub f32 %6, %5\n"
+     "  %8 = mul f32 %1, %1\n  %9 = sub f32 %4, %8\n  %10 = sub f32 %5, %8\n"
+     "  st.global f32 %0, 0, %7\n  st.global f32 %0, 1, %9\n  st.global f32 %0, 2, %10\n  exit\n",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %2, %2\n  %10 = neg f32 %3\n  %6 = fma f32 %2, %2, %10\n"
+     "  %11 = neg f32 %2\n  %7 = fma f32 %11, %2, %6\n  %12 = neg f32 %1\n"
+     "  %8 = fma f32 %12, %1, %4\n  %9 = fma f32 %12, %1, %5\n"
+     "  st.global f32 %0, 0, %7\n  st.global f32 %0, 1, %8\n  st.global f32 %0, 2, %9\n  exit\n"},
+    {"x + x is the compiler's, five uses are not", CONTRACT, "",
+     "b0 in r0:\n" LOADS "  %5 = mul f32 %1, %2\n  %6 = add f32 %5, %5\n  %7 = add f32 %5, %3\n"
+     "  %8 = add f32 %5, %4\n  %9 = add f32 %5, %1\n"
+     "  st.global f32 %0, 0, %6\n  st.global f32 %0, 1, %7\n  st.global f32 %0, 2, %8\n"
+     "  st.global f32 %0, 3, %9\n  exit\n",
+     NULL},
+    {"equal products in vectors and scalars are one: m c has many uses", CONTRACT, "",
+     "b0 in r0:\n  %1 = ld.global f32x2 %0, 1\n  %2 = ld.global f32 %0, 2\n"
+     "  %3 = ld.global f32 %0, 3\n  %4 = mul f32 %2, 0x40400000\n  %5 = mul f32x2 %1, 0x40400000\n"
+     "  %6 = broadcast f32x2 %4\n  %7 = sub f32x2 %5, %6\n  %8 = concat f32x2 %2, %3\n"
+     "  %9 = mul f32x2 %8, 0x40400000\n  %10 = sub f32x2 %9, 0x3f800000\n"
+     "  st.global f32x2 %0, 0, %7\n  st.global f32x2 %0, 1, %10\n  exit\n",
+     "b0 in r0:\n  %1 = ld.global f32x2 %0, 1\n  %2 = ld.global f32 %0, 2\n"
+     "  %3 = ld.global f32 %0, 3\n  %4 = mul f32 %2, 0x40400000\n"
+     "  %5 = broadcast f32x2 %4\n  %9 = neg f32x2 %5\n  %6 = fma f32x2 %1, 0x40400000, %9\n"
+     "  %7 = concat f32x2 %2, %3\n"
+     "  %8 = mul f32x2 %7, 0x40400000\n  %10 = extract f32 %8, 0 {source_lanes=2}\n"
+     "  %11 = sub f32 %10, 0x3f800000\n"
+     "  %12 = fma f32 %3, 0x40400000, 0xbf800000\n  %13 = concat f32x2 %11, %12\n"
+     "  st.global f32x2 %0, 0, %6\n  st.global f32x2 %0, 1, %13\n  exit\n"},
     /* --- contraction and blocks */
     {"not across a branch and its join", CONTRACT, "region r1 in r0 head b0\n",
      "b0 in r0:\n" LOADS "  %5 = mul f32 %1, %2\n  %6 = lt f32 %3, %4\n  cbr %6, b1, b2, b2\n"
