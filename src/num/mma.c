@@ -36,6 +36,10 @@ enum ts_mma_profile ts_mma_profile_from_name(const char *name) {
   return (enum ts_mma_profile)i;
 }
 
+const struct ts_mma_op *ts_mma_at(size_t index) {
+  return index < sizeof op_table / sizeof op_table[0] ? &op_table[index] : NULL;
+}
+
 const struct ts_mma_op *ts_mma_find(enum ts_mma_profile profile, enum ts_mma_path path,
                                     enum ts_dtype a, enum ts_dtype b, enum ts_dtype acc,
                                     uint32_t k) {

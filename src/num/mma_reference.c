@@ -46,8 +46,7 @@ static int64_t aligned(struct term t, int32_t common, int32_t fraction_bits) {
   return t.negative ? -(int64_t)kept : (int64_t)kept;
 }
 
-/* sum * 2^(common - F) in the accumulator's format. */
-static uint32_t rounded(const struct ts_mma_op *op, int64_t sum, int32_t common) {
+uint32_t ts__mma_rounded(const struct ts_mma_op *op, int64_t sum, int32_t common) {
   bool negative = sum < 0;
   uint64_t magnitude = negative ? 0 - (uint64_t)sum : (uint64_t)sum;
   int32_t exponent = common - op->fraction_bits;
@@ -122,7 +121,7 @@ static uint32_t fused_sum(const struct ts_mma_op *op, const struct term *terms, 
   int64_t sum = 0;
   for (uint32_t i = 0; i < count; ++i)
     if (terms[i].magnitude != 0) sum += aligned(terms[i], common, op->fraction_bits);
-  return rounded(op, sum, common);
+  return ts__mma_rounded(op, sum, common);
 }
 
 uint32_t ts__mma_fused(const struct ts_mma_op *op, const uint32_t *a, const uint32_t *b,

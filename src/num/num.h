@@ -91,6 +91,42 @@ struct ts_fidelity_row {
 const struct ts_fidelity_row *ts_fidelity_rows(size_t *count);
 const char *ts_fidelity_name(enum ts_fidelity level);
 
+/* Operations by name -------------------------------------------------------------------------- */
+
+enum { TS_SCALAR_MAX_OPERANDS = 4 };
+
+/* Where an operation exists. */
+enum ts_scalar_profile {
+  TS_SCALAR_SM80 = 1 << 0,
+  TS_SCALAR_SM90 = 1 << 1,
+  TS_SCALAR_SM100 = 1 << 2,
+  TS_SCALAR_ASCEND = 1 << 3
+};
+
+/* A row of scalar.def: what PTX, CUDA's library or a cast does to one element. */
+struct ts_scalar_op {
+  const char *name;     /* "add.rn.ftz.f32" */
+  const char *result;   /* "f32" */
+  const char *operands; /* "a:f32 b:f32" */
+  /* Of a row alone: elements only, no pairs, nothing that its flags ask for besides. */
+  void (*run)(const struct ts_scalar_op *op, void *dst, const void *const *operands, size_t n);
+  enum ts_num_op op;      /* for rows over num_op.def */
+  enum ts_dtype to, from; /* elements of the result and of the operands */
+  uint8_t profiles;       /* enum ts_scalar_profile */
+  uint32_t flags;
+};
+
+size_t ts_scalar_count(void);
+const struct ts_scalar_op *ts_scalar_at(size_t index);       /* NULL beyond the count */
+const struct ts_scalar_op *ts_scalar_find(const char *name); /* NULL when unknown */
+unsigned ts_scalar_arity(const struct ts_scalar_op *op);
+/* What holds a type of the table ("b32", "f16x2", "ue8m0", or a dtype's name). */
+enum ts_dtype ts_scalar_dtype(const char *text, size_t length);
+/* n slots: dtypes are those that ts_scalar_dtype gives for the row's texts. dst may be an operand.
+ * Bits of a result's slot beyond its type are undefined. */
+void ts_scalar_run(const struct ts_scalar_op *op, void *dst, enum ts_dtype dst_dtype,
+                   const void *const *operands, const enum ts_dtype *dtypes, size_t n);
+
 /* Matrix instructions ------------------------------------------------------------------------ */
 
 enum ts_mma_profile {
@@ -197,5 +233,38 @@ void ts_mma_multiply_fragment(const struct ts_mma_op *op, struct ts_mma_scratch 
  * contiguous: k * bits / 128 registers. Rows and columns are k * bits / 8 bytes apart. */
 void ts_mma_gather_a(const struct ts_mma_op *op, void *dense, const uint32_t *const *registers);
 void ts_mma_gather_b(const struct ts_mma_op *op, void *dense, const uint32_t *const *registers);
+
+/* Rows of mma_profile.def in order; NULL beyond the last. */
+const struct ts_mma_op *ts_mma_at(size_t index);
+
+/* tcgen05.mma on operands below 16 bits in any mix, with or without block scales. */
+struct ts_mma_scaled_op {
+  const char *kind; /* "mxf8f6f4" */
+  bool fp4_only;
+  enum ts_dtype acc, scale; /* scale: TS_DTYPE_NONE when there is none */
+  uint8_t k, block, group;
+  uint8_t fraction_bits;
+  uint8_t rounding;
+  int16_t zero_exponent;
+  enum ts_fidelity fidelity;
+};
+
+size_t ts_mma_scaled_count(void);
+const struct ts_mma_scaled_op *ts_mma_scaled_at(size_t index);
+bool ts_mma_scaled_takes(const struct ts_mma_scaled_op *op, enum ts_dtype operand);
+/* block = 0 finds the first. NULL when there is none. */
+const struct ts_mma_scaled_op *ts_mma_scaled_find(const char *kind, enum ts_dtype a,
+                                                  enum ts_dtype b, enum ts_dtype acc,
+                                                  enum ts_dtype scale, uint32_t block);
+/* One element per byte: a m x k, b k x n, scale_a m x k/block, scale_b k/block x n (NULL when the op
+ * has none); c (NULL: zero) and d m x n slots. d may be c. */
+void ts_mma_scaled_tile(const struct ts_mma_scaled_op *op, enum ts_dtype a_dtype,
+                        enum ts_dtype b_dtype, uint32_t m, uint32_t n, const uint8_t *a,
+                        const uint8_t *b, const uint32_t *c_or_null, uint32_t *d,
+                        const uint8_t *scale_a, const uint8_t *scale_b);
+
+/* mma.sync .b1: d = c + the number of set bits of a & b, or a ^ b. One bit per byte. */
+void ts_mma_bits_tile(bool is_xor, uint32_t m, uint32_t n, uint32_t k, const uint8_t *a,
+                      const uint8_t *b, const uint32_t *c_or_null, uint32_t *d);
 
 #endif

@@ -158,6 +158,9 @@ static inline enum ts_dtype ts__mma_operand_dtype(const struct ts_mma_op *op, en
 /* Fused sums of an instruction. */
 static inline uint32_t ts__mma_sums(const struct ts_mma_op *op) { return op->k / op->fused_length; }
 
+/* sum * 2^(common - F) in the accumulator's format; of op only fraction_bits and rounding matter. */
+uint32_t ts__mma_rounded(const struct ts_mma_op *op, int64_t sum, int32_t common);
+
 /* One fused sum for one accumulator: count = op->fused_length, b's elements b_stride apart. */
 uint32_t ts__mma_fused(const struct ts_mma_op *op, const uint32_t *a, const uint32_t *b,
                        size_t b_stride, uint32_t c);
