@@ -24,8 +24,9 @@ struct ts_function *ts_build_function(struct ts_build *build);
 /* The place that later instructions carry. */
 void ts_build_place(struct ts_build *build, struct ts_source_place place);
 
-uint32_t ts_build_param(struct ts_build *build, enum ts_param_kind kind, const char *name,
-                        enum ts_dtype dtype); /* parameter index; its register: ts_build_param_reg */
+uint32_t
+ts_build_param(struct ts_build *build, enum ts_param_kind kind, const char *name,
+               enum ts_dtype dtype); /* parameter index; its register: ts_build_param_reg */
 struct ts_operand ts_build_param_reg(struct ts_build *build, uint32_t param);
 struct ts_operand ts_build_tensormap(uint32_t param);
 uint32_t ts_build_array(struct ts_build *build, const char *name, enum ts_dtype dtype,
@@ -51,8 +52,8 @@ struct ts_type ts_build_type(const struct ts_build *build, struct ts_operand ope
 
 struct ts_build_insn {
   enum ts_op op;
-  struct ts_type type;    /* insn dtype and lanes */
-  enum ts_dtype dtype2;   /* mma, wgmma: of A. cvt, bitcast: the source's, taken from the operand
+  struct ts_type type;  /* insn dtype and lanes */
+  enum ts_dtype dtype2; /* mma, wgmma: of A. cvt, bitcast: the source's, taken from the operand
                              itself when that is a register. Else unused */
   const struct ts_operand *operands;
   uint32_t operand_count;

@@ -82,26 +82,60 @@ enum ts_attr_kind ts_attr_kind(enum ts_attr_id id);
 const char *ts_attr_value_text(enum ts_attr_id id, int64_t value);
 
 enum ts_sreg {
-  TS_SREG_tid_x, TS_SREG_tid_y, TS_SREG_tid_z,
-  TS_SREG_ctaid_x, TS_SREG_ctaid_y, TS_SREG_ctaid_z,
-  TS_SREG_ntid_x, TS_SREG_ntid_y, TS_SREG_ntid_z,
-  TS_SREG_nctaid_x, TS_SREG_nctaid_y, TS_SREG_nctaid_z,
-  TS_SREG_laneid, TS_SREG_warpid, TS_SREG_cluster_ctarank, TS_SREG_activemask,
+  TS_SREG_tid_x,
+  TS_SREG_tid_y,
+  TS_SREG_tid_z,
+  TS_SREG_ctaid_x,
+  TS_SREG_ctaid_y,
+  TS_SREG_ctaid_z,
+  TS_SREG_ntid_x,
+  TS_SREG_ntid_y,
+  TS_SREG_ntid_z,
+  TS_SREG_nctaid_x,
+  TS_SREG_nctaid_y,
+  TS_SREG_nctaid_z,
+  TS_SREG_laneid,
+  TS_SREG_warpid,
+  TS_SREG_cluster_ctarank,
+  TS_SREG_activemask,
   TS_SREG_COUNT
 };
 
-enum ts_ir_round { TS_IR_ROUND_rn, TS_IR_ROUND_rz, TS_IR_ROUND_rm, TS_IR_ROUND_rp, TS_IR_ROUND_rna };
+enum ts_ir_round {
+  TS_IR_ROUND_rn,
+  TS_IR_ROUND_rz,
+  TS_IR_ROUND_rm,
+  TS_IR_ROUND_rp,
+  TS_IR_ROUND_rna
+};
 
 enum ts_ir_mode {
-  TS_IR_MODE_idx, TS_IR_MODE_up, TS_IR_MODE_down, TS_IR_MODE_bfly,
-  TS_IR_MODE_any, TS_IR_MODE_all, TS_IR_MODE_ballot,
-  TS_IR_MODE_popc, TS_IR_MODE_and, TS_IR_MODE_or
+  TS_IR_MODE_idx,
+  TS_IR_MODE_up,
+  TS_IR_MODE_down,
+  TS_IR_MODE_bfly,
+  TS_IR_MODE_any,
+  TS_IR_MODE_all,
+  TS_IR_MODE_ballot,
+  TS_IR_MODE_popc,
+  TS_IR_MODE_and,
+  TS_IR_MODE_or
 };
 
 enum ts_ir_reduce {
-  TS_IR_REDUCE_none, TS_IR_REDUCE_add, TS_IR_REDUCE_min, TS_IR_REDUCE_max, TS_IR_REDUCE_and,
-  TS_IR_REDUCE_or, TS_IR_REDUCE_xor, TS_IR_REDUCE_inc, TS_IR_REDUCE_dec, TS_IR_REDUCE_exch,
-  TS_IR_REDUCE_cas, TS_IR_REDUCE_load, TS_IR_REDUCE_store
+  TS_IR_REDUCE_none,
+  TS_IR_REDUCE_add,
+  TS_IR_REDUCE_min,
+  TS_IR_REDUCE_max,
+  TS_IR_REDUCE_and,
+  TS_IR_REDUCE_or,
+  TS_IR_REDUCE_xor,
+  TS_IR_REDUCE_inc,
+  TS_IR_REDUCE_dec,
+  TS_IR_REDUCE_exch,
+  TS_IR_REDUCE_cas,
+  TS_IR_REDUCE_load,
+  TS_IR_REDUCE_store
 };
 
 enum ts_operand_kind {
@@ -125,15 +159,15 @@ struct ts_attr {
 };
 
 struct ts_insn {
-  uint16_t op;           /* enum ts_op */
-  uint8_t dtype, lanes;  /* the type worked in: of dst, or of the value stored or compared */
-  uint8_t dtype2;        /* second type: source of cvt and bitcast, A of mma; else == dtype */
+  uint16_t op;          /* enum ts_op */
+  uint8_t dtype, lanes; /* the type worked in: of dst, or of the value stored or compared */
+  uint8_t dtype2;       /* second type: source of cvt and bitcast, A of mma; else == dtype */
   uint8_t operand_count, attr_count, reserved;
-  uint32_t dst;          /* register or TS_NONE */
-  uint32_t operands;     /* first one in function->operands */
-  uint32_t attrs;        /* first one in function->attrs */
-  uint32_t place;        /* index in module->places; 0 = unknown */
-  uint32_t block;        /* the block it belongs to */
+  uint32_t dst;      /* register or TS_NONE */
+  uint32_t operands; /* first one in function->operands */
+  uint32_t attrs;    /* first one in function->attrs */
+  uint32_t place;    /* index in module->places; 0 = unknown */
+  uint32_t block;    /* the block it belongs to */
 };
 
 struct ts_reg {
@@ -162,8 +196,8 @@ struct ts_shared {
   enum ts_shared_kind kind;
   uint8_t dtype;
   uint32_t align_bytes;
-  uint64_t size_bytes;   /* dynamic: the size the kernel declares */
-  uint64_t address;      /* byte address in the block's shared window */
+  uint64_t size_bytes; /* dynamic: the size the kernel declares */
+  uint64_t address;    /* byte address in the block's shared window */
 };
 
 enum ts_param_kind { TS_PARAM_POINTER, TS_PARAM_TENSORMAP, TS_PARAM_SCALAR };
@@ -181,8 +215,8 @@ struct ts_block {
 };
 
 struct ts_region {
-  uint32_t parent;  /* TS_NONE for region 0 */
-  uint32_t head;    /* block whose cbr controls entry to (and, for loops, stay in) the region */
+  uint32_t parent; /* TS_NONE for region 0 */
+  uint32_t head;   /* block whose cbr controls entry to (and, for loops, stay in) the region */
 };
 
 struct ts_function {
@@ -199,13 +233,13 @@ struct ts_function {
   TS_VEC(struct ts_attr) attrs;
   TS_VEC(uint64_t) constants;
   TS_VEC(const char *) texts;
-  uint32_t entry;             /* block */
-  uint32_t cluster[3];        /* blocks of a cluster, 1 when none */
-  uint32_t thread_extent[3];  /* block size the kernel was compiled for, 0 = not stated */
+  uint32_t entry;            /* block */
+  uint32_t cluster[3];       /* blocks of a cluster, 1 when none */
+  uint32_t thread_extent[3]; /* block size the kernel was compiled for, 0 = not stated */
   uint64_t static_shared_bytes;
   uint64_t dynamic_shared_address;
-  const char *arch;           /* "sm_90", or NULL */
-  bool fast_math;             /* compiled with --use_fast_math */
+  const char *arch; /* "sm_90", or NULL */
+  bool fast_math;   /* compiled with --use_fast_math */
 };
 
 struct ts_module {
