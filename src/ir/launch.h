@@ -9,9 +9,20 @@ enum { TS_TENSORMAP_MAX_RANK = 5 };
 
 /* Values of CUtensorMapDataType (DOC, cuda.h). */
 enum ts_tensormap_dtype {
-  TS_TENSORMAP_U8, TS_TENSORMAP_U16, TS_TENSORMAP_U32, TS_TENSORMAP_S32, TS_TENSORMAP_U64,
-  TS_TENSORMAP_S64, TS_TENSORMAP_F16, TS_TENSORMAP_F32, TS_TENSORMAP_F64, TS_TENSORMAP_BF16,
-  TS_TENSORMAP_F32_FTZ, TS_TENSORMAP_TF32, TS_TENSORMAP_TF32_FTZ, TS_TENSORMAP_DTYPE_COUNT
+  TS_TENSORMAP_U8,
+  TS_TENSORMAP_U16,
+  TS_TENSORMAP_U32,
+  TS_TENSORMAP_S32,
+  TS_TENSORMAP_U64,
+  TS_TENSORMAP_S64,
+  TS_TENSORMAP_F16,
+  TS_TENSORMAP_F32,
+  TS_TENSORMAP_F64,
+  TS_TENSORMAP_BF16,
+  TS_TENSORMAP_F32_FTZ,
+  TS_TENSORMAP_TF32,
+  TS_TENSORMAP_TF32_FTZ,
+  TS_TENSORMAP_DTYPE_COUNT
 };
 
 /* A tensor map as cuTensorMapEncodeTiled / Im2col gets it; dimensions innermost first. */
@@ -29,7 +40,7 @@ struct ts_tensormap {
   uint32_t interleave; /* 0 none, 1 16 B, 2 32 B */
   uint32_t swizzle;    /* 0 none, 1 32 B, 2 64 B, 3 128 B */
   uint32_t l2_promotion;
-  uint32_t oob_fill;   /* 0 zeros, 1 NaN */
+  uint32_t oob_fill; /* 0 zeros, 1 NaN */
 };
 
 enum ts_launch_arg_kind { TS_LAUNCH_ARG_POINTER, TS_LAUNCH_ARG_TENSORMAP, TS_LAUNCH_ARG_SCALAR };
@@ -37,6 +48,7 @@ enum ts_launch_arg_kind { TS_LAUNCH_ARG_POINTER, TS_LAUNCH_ARG_TENSORMAP, TS_LAU
 struct ts_launch_arg {
   enum ts_launch_arg_kind kind;
   uint64_t value; /* device address, tensor map index, or scalar encoding */
+  bool is_double; /* scalar of a float type: value is binary64, rounded to the parameter's dtype */
 };
 
 struct ts_launch {

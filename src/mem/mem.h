@@ -20,6 +20,8 @@ enum { TS_ADDRESS_SHIFT = 40 };
 struct ts_allocation {
   const char *name;
   uint8_t dtype; /* for messages */
+  bool
+      is_unset; /* an output without contents of its own: reading it is a fault (by who makes it) */
   uint8_t *data; /* 64-byte aligned, 64 readable bytes of red zone on either side */
   void *block;   /* what the allocator gave: data and its red zones */
   uint64_t size_bytes;
@@ -60,7 +62,7 @@ static inline uint8_t *ts_device_pointer(const struct ts_device_memory *memory, 
   return allocation->data + offset;
 }
 
-/* --- shared memory of one block, with pending state per 16-byte granule
+/* --- shared memory of one block, with pending state per granule
  *
  * A *record* stands for one asynchronous operation on a range: a destination that is not readable,
  * or a source that must not be overwritten, before a wait. `observed` is the set of warps (bit =
@@ -92,6 +94,7 @@ struct ts_shared_memory {
   uint8_t *data; /* size_bytes, then 64 bytes of slack; 1024-byte aligned */
   void *block;   /* what the allocator gave for data */
   uint64_t size_bytes;
+  uint32_t granule_shift; /* granules are 1 << granule_shift bytes */
   uint16_t *write_record; /* per granule: record slot + 1 of a pending destination, 0 none */
   uint16_t *read_record;  /* per granule: record slot + 1 of a source in use, 0 none */
   TS_VEC(struct ts_pending) records;
@@ -103,9 +106,10 @@ struct ts_shared_memory {
   const struct ts_allocator *allocator;
 };
 
+/* granule_bytes: a power of two that every asynchronous copy of the kernel is a multiple of. */
 enum ts_status ts_shared_init(struct ts_ctx *ctx, struct ts_shared_memory *shared,
                               const struct ts_allocator *allocator, uint64_t size_bytes,
-                              uint32_t warp_count);
+                              uint32_t granule_bytes, uint32_t warp_count);
 /* Back to the state after init (bytes 0xA5, no records), without new memory. */
 void ts_shared_reset(struct ts_shared_memory *shared, uint32_t warp_count);
 void ts_shared_free(struct ts_shared_memory *shared);
@@ -115,7 +119,6 @@ void ts_shared_free(struct ts_shared_memory *shared);
  * record of a side at most: the newest wins, and a record that has lost its last granule is
  * retired. The functions below do nothing for the number of a retired record. */
 #define TS_PENDING_NONE UINT32_MAX
-enum { TS_GRANULE_BYTES = 16 };
 uint32_t ts_pending_open(struct ts_shared_memory *shared, struct ts_pending record);
 /* Adds a piece to an open record: strided and swizzled ranges are one record of several pieces.
  * Conflicts with such a record are exact to a granule instead of to a byte. */

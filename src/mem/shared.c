@@ -14,32 +14,37 @@ static void *resize(const struct ts_allocator *allocator, void *block, uint64_t 
   return allocator->resize(allocator->user, block, (size_t)old_bytes, (size_t)new_bytes);
 }
 
-static uint64_t granules_of(uint64_t size_bytes) {
-  return (size_bytes + TS_GRANULE_BYTES - 1) / TS_GRANULE_BYTES;
+/* The granule of a byte, and the first granule from `end` on. */
+static uint64_t granule_at(const struct ts_shared_memory *shared, uint64_t address) {
+  return address >> shared->granule_shift;
+}
+static uint64_t granules_of(const struct ts_shared_memory *shared, uint64_t end) {
+  return (end + ((uint64_t)1 << shared->granule_shift) - 1) >> shared->granule_shift;
 }
 
 /* Bytes of the one host block that holds data (aligned by hand) and both maps. */
 static uint64_t data_bytes(uint64_t size_bytes) { return size_bytes + SLACK_BYTES + ALIGN_BYTES; }
-static uint64_t map_bytes(uint64_t size_bytes) {
-  return (granules_of(size_bytes) + 1) * sizeof(uint16_t);
+static uint64_t map_bytes(const struct ts_shared_memory *shared) {
+  return (granules_of(shared, shared->size_bytes) + 1) * sizeof(uint16_t);
 }
 
 enum ts_status ts_shared_init(struct ts_ctx *ctx, struct ts_shared_memory *shared,
                               const struct ts_allocator *allocator, uint64_t size_bytes,
-                              uint32_t warp_count) {
+                              uint32_t granule_bytes, uint32_t warp_count) {
   memset(shared, 0, sizeof *shared);
   shared->allocator = allocator;
   shared->size_bytes = size_bytes;
+  shared->granule_shift = (uint32_t)__builtin_ctz(granule_bytes);
   shared->block = resize(allocator, NULL, 0, data_bytes(size_bytes));
-  shared->write_record = resize(allocator, NULL, 0, map_bytes(size_bytes));
-  shared->read_record = resize(allocator, NULL, 0, map_bytes(size_bytes));
+  shared->write_record = resize(allocator, NULL, 0, map_bytes(shared));
+  shared->read_record = resize(allocator, NULL, 0, map_bytes(shared));
   if (!shared->block || !shared->write_record || !shared->read_record) {
     ts_shared_free(shared);
     return ts_fail_memory(ctx);
   }
   uintptr_t pad = (0 - (uintptr_t)shared->block) & (ALIGN_BYTES - 1);
   shared->data = (uint8_t *)shared->block + pad;
-  shared->touched_end = (uint32_t)granules_of(size_bytes);
+  shared->touched_end = (uint32_t)granules_of(shared, size_bytes);
   ts_shared_reset(shared, warp_count);
   return TS_OK;
 }
@@ -60,9 +65,8 @@ void ts_shared_free(struct ts_shared_memory *shared) {
   if (!shared->allocator) return;
   const struct ts_allocator *allocator = shared->allocator;
   if (shared->block) resize(allocator, shared->block, data_bytes(shared->size_bytes), 0);
-  if (shared->write_record)
-    resize(allocator, shared->write_record, map_bytes(shared->size_bytes), 0);
-  if (shared->read_record) resize(allocator, shared->read_record, map_bytes(shared->size_bytes), 0);
+  if (shared->write_record) resize(allocator, shared->write_record, map_bytes(shared), 0);
+  if (shared->read_record) resize(allocator, shared->read_record, map_bytes(shared), 0);
   ts_vec_free(&shared->records, allocator);
   memset(shared, 0, sizeof *shared);
 }
@@ -105,8 +109,8 @@ static void bury(struct ts_shared_memory *shared, uint32_t slot) {
 static void retire(struct ts_shared_memory *shared, uint32_t slot) {
   struct ts_pending *record = &shared->records.data[slot];
   uint16_t *map = map_of(shared, record->kind);
-  uint64_t end = granules_of(record->end);
-  for (uint64_t g = record->begin / TS_GRANULE_BYTES; record->granule_count && g < end; g++)
+  uint64_t end = granules_of(shared, record->end);
+  for (uint64_t g = granule_at(shared, record->begin); record->granule_count && g < end; g++)
     if (map[g] == slot + 1) {
       map[g] = 0;
       record->granule_count--;
@@ -152,7 +156,7 @@ uint32_t ts_pending_open(struct ts_shared_memory *shared, struct ts_pending reco
   shared->live_count++;
   shared->version++;
   if (record.begin < record.end)
-    mark(shared, slot, record.begin / TS_GRANULE_BYTES, granules_of(record.end));
+    mark(shared, slot, granule_at(shared, record.begin), granules_of(shared, record.end));
   return number_of(shared, slot);
 }
 
@@ -163,12 +167,12 @@ void ts_pending_extend(struct ts_shared_memory *shared, uint32_t number, uint64_
   if (!record || begin >= end) return;
   /* A granule of which the piece has a part only would answer for its neighbours' bytes, except in
    * the first piece: there begin and end still tell them apart. */
-  uint64_t first = granules_of(begin), last = end / TS_GRANULE_BYTES;
+  uint64_t first = granules_of(shared, begin), last = granule_at(shared, end);
   if (record->granule_count == 0) {
     record->begin = begin;
     record->end = end;
-    first = begin / TS_GRANULE_BYTES;
-    last = granules_of(end);
+    first = granule_at(shared, begin);
+    last = granules_of(shared, end);
   }
   if (begin < record->begin) record->begin = begin;
   if (end > record->end) record->end = end;
@@ -240,8 +244,8 @@ bool ts_pending_may_concern(const struct ts_shared_memory *shared, uint32_t warp
 /* The record of the map that concerns the warp in the byte range, or NULL. */
 static const struct ts_pending *find(const struct ts_shared_memory *shared, const uint16_t *map,
                                      uint32_t warp, uint64_t begin, uint64_t end) {
-  uint64_t last = granules_of(end);
-  for (uint64_t g = begin / TS_GRANULE_BYTES; g < last; g++) {
+  uint64_t last = granules_of(shared, end);
+  for (uint64_t g = granule_at(shared, begin); g < last; g++) {
     if (!map[g]) continue;
     const struct ts_pending *record = &shared->records.data[map[g] - 1];
     if (record->observed >> warp & 1) continue;

@@ -14,7 +14,7 @@ struct fixture {
 static void begin(struct fixture *x, uint32_t warps) {
   ck_assert_int_eq(ts_diag_list_init(&x->diags, &ts_allocator_libc), TS_OK);
   x->ctx = (struct ts_ctx){&ts_allocator_libc, &x->diags};
-  ck_assert_int_eq(ts_shared_init(&x->ctx, &x->shared, &ts_allocator_libc, 4096, warps), TS_OK);
+  ck_assert_int_eq(ts_shared_init(&x->ctx, &x->shared, &ts_allocator_libc, 4096, 16, warps), TS_OK);
 }
 
 static void end(struct fixture *x) {

@@ -84,6 +84,8 @@ static uint32_t find_origin(struct search *search, const struct tir_expr *expr) 
         tir_expr_int(expr->call.args.items[1], &index))
       return index >= 0 && index < MAX_PARAMS ? (uint32_t)index + 1 : 0;
     if (strcmp(expr->call.op, "tirx.isnullptr") == 0) return 0;
+    if (strcmp(expr->call.op, "tirx.if_then_else") == 0 && expr->call.args.count == 3)
+      return find_origin(search, expr->call.args.items[1]);
     return find_origin(search, expr->call.args.items[0]);
   default: return 0;
   }

@@ -102,22 +102,23 @@ static enum ts_status run_stmt(struct ts__host *host, const struct tir_stmt *stm
 /* A value of tirx.kernel_launch_params: where the launch argument goes. */
 static enum ts_status set_dimension(struct ts__host *host, struct ts_launch *launch,
                                     const char *tag, int64_t value) {
-  uint32_t *grid_or_block = strncmp(tag, "blockIdx.", 9) == 0     ? launch->grid
-                            : strncmp(tag, "threadIdx.", 10) == 0 ? launch->block
+  uint32_t *extents = strncmp(tag, "blockIdx.", 9) == 0           ? launch->grid
+                      : strncmp(tag, "threadIdx.", 10) == 0       ? launch->block
+                      : strncmp(tag, "tir.cluster_dim_", 16) == 0 ? launch->cluster
                                                                   : NULL;
   if (strcmp(tag, "tirx.use_dyn_shared_memory") == 0 && value >= 0) {
     launch->dynamic_shared_bytes = (uint64_t)value;
     return TS_OK;
   }
   char axis = tag[0] ? tag[strlen(tag) - 1] : 0;
-  if (!grid_or_block || axis < 'x' || axis > 'z')
+  if (!extents || axis < 'x' || axis > 'z')
     return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
                          "unknown launch parameter %s of %s", tag, launch->function);
   if (value < 0 || value > UINT32_MAX)
     return ts__host_fail(host, TS_BAD_ARGUMENT, TS_DIAG_HOST_LAUNCH,
                          "%s of the launch of %s is %lld, expected 1 or more", tag,
                          launch->function, (long long)value);
-  grid_or_block[axis - 'x'] = (uint32_t)value;
+  extents[axis - 'x'] = (uint32_t)value;
   return TS_OK;
 }
 
@@ -132,15 +133,9 @@ static enum ts_status convert_argument(struct ts__host *host, const struct ts_pa
                                                   [TS_PARAM_SCALAR] = TS_LAUNCH_ARG_SCALAR};
   enum ts_dtype dtype = (enum ts_dtype)param->dtype;
   arg->kind = kinds[param->kind];
-  if (param->kind == TS_PARAM_SCALAR && value->kind == TS__HOST_FLOAT && dtype == TS_DTYPE_f32) {
-    float single = (float)value->number;
-    uint32_t bits;
-    memcpy(&bits, &single, sizeof bits);
-    arg->value = bits;
-    return TS_OK;
-  }
-  if (param->kind == TS_PARAM_SCALAR && value->kind == TS__HOST_FLOAT && dtype == TS_DTYPE_f64) {
+  if (param->kind == TS_PARAM_SCALAR && value->kind == TS__HOST_FLOAT && ts_dtype_is_float(dtype)) {
     memcpy(&arg->value, &value->number, sizeof arg->value);
+    arg->is_double = true;
     return TS_OK;
   }
   bool is_map_made = value->kind != TS__HOST_MAP || value->index != TS_NONE;

@@ -270,6 +270,17 @@ static enum ts_status call_add_byte_offset(struct ts__host *host, const struct t
                        ts__host_kind_text(out->kind));
 }
 
+/* reinterpret("handle", 0): a null handle. */
+static enum ts_status call_reinterpret(struct ts__host *host, const struct tir_expr *expr,
+                                       struct ts__host_value *out) {
+  TS_TRY(ts__host_eval(host, expr->call.args.items[0], out));
+  bool is_null = out->kind == TS__HOST_INT && out->integer == 0;
+  if (is_null && expr->dtype.elem == TS_DTYPE_ptr) out->kind = TS__HOST_NULL;
+  if (is_null) return TS_OK;
+  return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
+                       "node %u: reinterpret of anything but 0", expr->node);
+}
+
 static enum ts_status call_if_then_else(struct ts__host *host, const struct tir_expr *expr,
                                         struct ts__host_value *out) {
   const struct tir_exprs *args = &expr->call.args;
@@ -327,6 +338,7 @@ static const struct host_builtin {
     {"tirx.tvm_struct_get", 3, 3, call_struct_get},
     {"tirx.isnullptr", 1, 1, call_isnullptr},
     {"tirx.if_then_else", 3, 3, call_if_then_else},
+    {"tirx.reinterpret", 1, 1, call_reinterpret},
     {"tirx.handle_add_byte_offset", 2, 2, call_add_byte_offset},
     {"tirx.tvm_stack_alloca", 2, 2, call_stack_alloca},
     {"tirx.address_of", 1, 1, call_address_of},

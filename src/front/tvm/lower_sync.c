@@ -108,17 +108,6 @@ struct ts__value ts__builtin_mbarrier(struct ts__lower *lower, const struct tir_
   return ts__value_none();
 }
 
-struct ts__value ts__builtin_arrive_cluster(struct ts__lower *lower, const struct tir_expr *call,
-                                            int unused) {
-  (void)unused;
-  struct ts__value barrier = address_arg(lower, call, 0, TS__STORAGE_SHARED);
-  struct ts__attrs attrs = {.count = 0};
-  ts__attr_set(&attrs, TS_ATTR_cta,
-               ts__lower_constant(lower, arg_expr(call, 1), "the rank of a remote arrival"));
-  emit_effect(lower, TS_OP_mbarrier_arrive, &barrier, 1, &attrs);
-  return ts__value_none();
-}
-
 struct ts__value ts__builtin_cp_async_barrier(struct ts__lower *lower, const struct tir_expr *call,
                                               int noinc) {
   struct ts__value barrier = address_arg(lower, call, 0, TS__STORAGE_SHARED);
@@ -232,13 +221,6 @@ struct ts__value ts__builtin_tma_load(struct ts__lower *lower, const struct tir_
   bool is_tensor = is_tensormap(lower, arg_expr(call, 0));
   return is_tensor ? tensor_load(lower, call, TS_OP_tma_load, &attrs)
                    : bulk_load(lower, call, &attrs);
-}
-
-struct ts__value ts__builtin_tma_load_multicast(struct ts__lower *lower,
-                                                const struct tir_expr *call, int unused) {
-  (void)unused;
-  struct ts__attrs attrs = eviction_attr(lower, call);
-  return tensor_load(lower, call, TS_OP_tma_load_multicast, &attrs);
 }
 
 struct ts__value ts__builtin_tma_load_im2col(struct ts__lower *lower, const struct tir_expr *call,
