@@ -175,8 +175,6 @@ EACH_OWN(log, f32_log_lane)
 EACH_OWN(log2, f32_log2_lane)
 EACH_OWN(log10, f32_log10_lane)
 VIA_F32(log1p, f32_log1p_lane)
-VIA_F32(tanh, f32_tanh_lane)
-VIA_F32(erf, f32_erf_lane)
 VIA_F32(rsqrt, rsqrt_approx)
 VIA_F32(sigmoid, sigmoid_lane)
 VIA_F32(round, round_away)
@@ -206,6 +204,26 @@ BINARY(f32_pow, uint32_t, uint32_t, f32_store(POWER(f32)))
 BINARY(f16_pow, uint32_t, uint32_t, f16_store(POWER(f16)))
 BINARY(bf16_pow, uint32_t, uint32_t, bf16_store(POWER(bf16)))
 BINARY(f64_pow, uint64_t, uint64_t, f64_store(pow(f64_load(a), f64_load(b))))
+
+/* Functions in two steps, op_first(x) and op_second(x, first), through a piece of memory. */
+#define TWO_STEPS(op, T)                                                                           \
+  UNARY(T##_##op##_first, uint32_t, uint32_t, bits_of(op##_first(T##_load(a))))                    \
+  BINARY(T##_##op##_second, uint32_t, uint32_t, T##_store(op##_second(T##_load(a), float_of(b))))  \
+  static void T##_##op(void *dst, const void *pa, size_t n) {                                      \
+    uint32_t first[64];                                                                            \
+    for (size_t start = 0; start < n; start += 64) {                                               \
+      const uint32_t *a = (const uint32_t *)pa + start;                                            \
+      size_t count = n - start < 64 ? n - start : 64;                                              \
+      T##_##op##_first(first, a, count);                                                           \
+      T##_##op##_second((uint32_t *)dst + start, a, first, count);                                 \
+    }                                                                                              \
+  }
+TWO_STEPS(tanh, f32)
+TWO_STEPS(tanh, f16)
+TWO_STEPS(tanh, bf16)
+TWO_STEPS(erf, f32)
+TWO_STEPS(erf, f16)
+TWO_STEPS(erf, bf16)
 
 /* Far arguments are rare and cost twice as much: a piece without any takes the near way. */
 enum { TRIG_PIECE = 64 };
@@ -529,10 +547,12 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(ceil, T)                                                                                   \
   ENTRY(trunc, T)                                                                                  \
   ENTRY(rint, T)                                                                                   \
-  ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T)        \
-      ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) \
-          ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T)   \
-              ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
+  ENTRY(round, T)                                                                                  \
+  ENTRY(sqrt, T)                                                                                   \
+  ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T)       \
+      ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T)     \
+          ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) \
+              ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
 #define INT_UNARY(T) ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
 #define COMPARISONS(T) ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
 #define FLOAT_BINARY(T)                                                                            \
@@ -553,8 +573,7 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(floordiv, T)                                                                               \
   ENTRY(floormod, T)                                                                               \
   ENTRY(min, T)                                                                                    \
-  ENTRY(max, T) ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T)               \
-      COMPARISONS(T)
+  ENTRY(max, T) ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) COMPARISONS(T)
 #define FLOAT_TYPES(X) X(f16) X(bf16) X(f32) X(f64)
 #define INT_TYPES(X) X(s4) X(u4) X(s8) X(u8) X(s16) X(u16) X(s32) X(u32) X(s64) X(u64)
 /* A predicate is a u32 slot of 0 or 1, a pointer a u64. */

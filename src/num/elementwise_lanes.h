@@ -150,12 +150,20 @@ LANE float f32_fused(float a, float b, float c) {
 
 LANE double f64_fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-/* Single rounding to 16 bits: exact product, odd rounding twice, then the store rounds. */
+/* Single rounding to 16 bits: the product is exact (in f32 for f16, in f64 for bf16), the sum is
+ * rounded to odd, then the store rounds. */
 LANE float f16_fused(float a, float b, float c) {
-  return narrow_to_odd(fma_to_odd((double)a * (double)b, (double)c));
+  float product = a * b, sum = product + c, c_part = sum - product;
+  float error = (product - (sum - c_part)) + (c - c_part);
+  uint32_t bits = bits_of(sum);
+  uint32_t toward = (error > 0) == (sum > 0) ? 1u : UINT32_MAX;
+  bool adjust = (error > 0 || error < 0) && (bits & 1u) == 0;
+  return float_of(adjust ? bits + toward : bits);
 }
 
-LANE float bf16_fused(float a, float b, float c) { return f16_fused(a, b, c); }
+LANE float bf16_fused(float a, float b, float c) {
+  return narrow_to_odd(fma_to_odd((double)a * (double)b, (double)c));
+}
 
 /* Least magnitude that is not flushed: what rounds to 2^-126 with 24 bits and any exponent.
  * MEASURED: 3f7fffff * 00800000 gives 0, 3f7ff800 * 00800400 gives 00800000. */

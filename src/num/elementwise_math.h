@@ -165,7 +165,8 @@ LANE float f32_expm1_lane(float x) {
   return (bits_of(x) & 0x7fffffffu) == 0 ? x + x : y;
 }
 
-LANE float f32_erf_lane(float x) {
+/* erff in two steps as well: the polynomial, then 1 - 2^y where |x| is large. */
+LANE float erf_first(float x) {
   float size = float_of(bits_of(x) & 0x7fffffffu);
   bool large = size >= float_of(0x3f8060feu);
   float s = large ? size : x * x;
@@ -176,11 +177,21 @@ LANE float f32_erf_lane(float x) {
   q = f32_fused(q, s, float_of(large ? 0x3e235519u : 0x3de718afu));
   q = f32_fused(q, s, float_of(large ? 0x3f69b4f9u : 0xbec093acu));
   q = f32_fused(q, s, float_of(large ? 0x3f210a14u : 0x3e0375d3u));
-  float y = f32_fused(q, large ? -size : x, large ? -size : x);
-  return large ? __builtin_copysignf(1.0f - core_ex2(y), x) : y;
+  return f32_fused(q, large ? -size : x, large ? -size : x);
 }
 
-LANE float f32_tanh_lane(float x) {
+LANE float erf_second(float x, float y) {
+  bool large = float_of(bits_of(x) & 0x7fffffffu) >= float_of(0x3f8060feu);
+  float far = 1.0f - core_ex2(y); /* not negative */
+  return large ? float_of(bits_of(far) | (bits_of(x) & 0x80000000u)) : y;
+}
+
+/* tanhf in two steps, which compilers vectorise only apart: e^(2 |x|), then the rest. */
+LANE float tanh_first(float x) {
+  return core_ex2(float_of(bits_of(x) & 0x7fffffffu) * float_of(0x4038aa3bu));
+}
+
+LANE float tanh_second(float x, float power) {
   float size = float_of(bits_of(x) & 0x7fffffffu);
   float s = x * x;
   float q = f32_fused(float_of(0x3c80f082u), s, float_of(0xbd563caeu));
@@ -188,11 +199,11 @@ LANE float f32_tanh_lane(float x) {
   q = f32_fused(q, s, float_of(0xbeaaa9edu));
   q = f32_fused(q, s, 0.0f);
   float small = f32_fused(q, x, x);
-  float e = core_ex2(size * float_of(0x4038aa3bu));
-  float large = f32_fused(core_rcp(e + 1.0f), -2.0f, 1.0f);
+  float large = f32_fused(core_rcp(power + 1.0f), -2.0f, 1.0f);
   large = size >= float_of(0x41102cb4u) ? 1.0f : large;
-  large = x != x ? x : __builtin_copysignf(large, x);
-  return size >= float_of(0x3f19999au) || x != x ? large : small;
+  large = float_of(bits_of(large) | (bits_of(x) & 0x80000000u)); /* it is not negative */
+  large = size >= float_of(0x3f19999au) ? large : small;
+  return x != x ? x : large;
 }
 
 #endif
