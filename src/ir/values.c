@@ -36,6 +36,18 @@ bool ts__has_ftz(const struct ts_function *function, const struct ts_insn *insn)
   return ts_insn_attr(function, insn, TS_ATTR_ftz, 0) != 0;
 }
 
+/* Vectors of 16-bit floats are pairs in one register (half2): a pair goes one way as a whole, and an
+ * instruction on pairs is another one than the same on halves. */
+static bool is_packed(const struct ts_insn *insn) {
+  bool is_half = insn->dtype == TS_DTYPE_f16 || insn->dtype == TS_DTYPE_bf16;
+  return is_half && insn->lanes > 1 && insn->lanes % 2 == 0;
+}
+
+static bool have_same_packing(const struct ts_insn *a, uint32_t a_component,
+                              const struct ts_insn *b, uint32_t b_component) {
+  return is_packed(a) == is_packed(b) && (!is_packed(a) || a_component % 2 == b_component % 2);
+}
+
 /* --- values */
 
 static uint32_t new_value(struct ts__values *v, struct ts__value value) {
@@ -132,6 +144,7 @@ static bool is_same_computation(const struct ts__values *v, const struct ts__val
   const struct ts_insn *other = &v->function->insns.data[value->insn];
   return other->op == insn->op && other->dtype == insn->dtype && other->dtype2 == insn->dtype2 &&
          (insn->op != TS_OP_ramp || value->component == i) &&
+         have_same_packing(other, value->component, insn, i) &&
          have_same_args((enum ts_op)insn->op, value->args, args) &&
          have_same_attrs(v->function, other, insn) &&
          (value->block == insn->block || ts__cfg_dominates(&v->cfg, value->block, insn->block));
@@ -174,6 +187,13 @@ static uint64_t latest(const struct ts__values *v, const uint32_t args[3]) {
   return recency;
 }
 
+static bool fits_packing(const struct ts__values *v, uint32_t number, const struct ts_insn *sum,
+                         uint32_t i) {
+  const struct ts__value *value = &v->values.data[number];
+  return value->kind != TS__VALUE_PRODUCT ||
+         have_same_packing(&v->function->insns.data[value->insn], value->component, sum, i);
+}
+
 static uint32_t new_computation(struct ts__values *v, uint32_t id, const uint32_t args[3],
                                 uint32_t i) {
   const struct ts_insn *insn = &v->function->insns.data[id];
@@ -189,7 +209,7 @@ static uint32_t new_computation(struct ts__values *v, uint32_t id, const uint32_
   uint32_t number = new_value(v, value);
   for (uint8_t k = 0; k < 3 && !v->out_of_memory; k++) {
     if (args[k] == TS_NONE) continue;
-    if (is_sum)
+    if (is_sum && fits_packing(v, args[k], insn, i))
       use_in_sum(v, args[k], number, k);
     else
       v->values.data[args[k]].is_used_otherwise = true;
@@ -293,6 +313,31 @@ static void number_insn(struct ts__values *v, uint32_t id) {
   if (insn->dst != TS_NONE && !v->out_of_memory) number_dst(v, id, is_known);
 }
 
+/* Do both products of a pair go into the two sums of the same pairs? */
+static bool have_same_uses(const struct ts__values *v, const struct ts__value *a,
+                           const struct ts__value *b) {
+  uint32_t i = a->first_use, k = b->first_use;
+  for (; i && k; i = v->uses.data[i - 1].next, k = v->uses.data[k - 1].next) {
+    const struct ts__value_use *x = &v->uses.data[i - 1], *y = &v->uses.data[k - 1];
+    const struct ts__value *s = &v->values.data[x->sum], *t = &v->values.data[y->sum];
+    if (s->insn != t->insn || s->component / 2 != t->component / 2 || x->position != y->position)
+      return false;
+  }
+  return i == k && a->is_used_otherwise == b->is_used_otherwise;
+}
+
+static void join_pairs(struct ts__values *v) {
+  for (size_t id = 0; id < v->function->insns.count; id++) {
+    const struct ts_insn *insn = &v->function->insns.data[id];
+    if (!ts__is_plain_product(v->function, insn) || !is_packed(insn)) continue;
+    const uint32_t *numbers = &v->insn_values.data[v->insn_first[id]];
+    for (uint32_t i = 0; i < insn->lanes; i += 2) {
+      struct ts__value *a = &v->values.data[numbers[i]], *b = &v->values.data[numbers[i + 1]];
+      if (!have_same_uses(v, a, b)) a->is_used_otherwise = b->is_used_otherwise = true;
+    }
+  }
+}
+
 static int allocate(struct ts__values *v) {
   const struct ts_function *function = v->function;
   struct ts_arena *arena = v->arena;
@@ -338,7 +383,9 @@ int ts__values_init(struct ts__values *v, struct ts_arena *arena,
     for (uint32_t k = 0; k < block->insn_count && !v->out_of_memory; k++)
       number_insn(v, block->first_insn + k);
   }
-  return v->out_of_memory ? -1 : 0;
+  if (v->out_of_memory) return -1;
+  join_pairs(v);
+  return 0;
 }
 
 void ts__values_free(struct ts__values *v) {

@@ -179,6 +179,22 @@ static const struct {
      "  %11 = sub f32 %10, 0x3f800000\n"
      "  %12 = fma f32 %3, 0x40400000, 0xbf800000\n  %13 = concat f32x2 %11, %12\n"
      "  st.global f32x2 %0, 0, %6\n  st.global f32x2 %0, 1, %13\n  exit\n"},
+    {"half2: a pair goes as a whole, halves of it prevent that", CONTRACT, "",
+     "b0 in r0:\n  %1 = ld.global f16x2 %0, 1\n  %2 = ld.global f16x2 %0, 2\n"
+     "  %3 = mul f16x2 %1, %1\n  %4 = add f16x2 %3, %2\n  %5 = mul f16x2 %1, %2\n"
+     "  %6 = add f16x2 %5, %2\n  %7 = extract f16 %5, 0 {source_lanes=2}\n"
+     "  %8 = extract f16 %2, 0 {source_lanes=2}\n  %9 = add f16 %7, %8\n"
+     "  st.global f16x2 %0, 0, %4\n  st.global f16x2 %0, 1, %6\n  st.global f16 %0, 9, %9\n  exit\n",
+     "b0 in r0:\n  %1 = ld.global f16x2 %0, 1\n  %2 = ld.global f16x2 %0, 2\n"
+     "  %3 = fma f16x2 %1, %1, %2\n  %4 = mul f16x2 %1, %2\n"
+     "  %5 = add f16x2 %4, %2\n  %7 = extract f16 %4, 0 {source_lanes=2}\n"
+     "  %8 = extract f16 %2, 0 {source_lanes=2}\n  %6 = add f16 %7, %8\n"
+     "  st.global f16x2 %0, 0, %3\n  st.global f16x2 %0, 1, %5\n  st.global f16 %0, 9, %6\n  exit\n"},
+    {"nor does a half go into a pair", CONTRACT, "",
+     "b0 in r0:\n  %1 = ld.global bf16x2 %0, 1\n  %2 = ld.global bf16 %0, 2\n"
+     "  %3 = mul bf16 %2, %2\n  %4 = concat bf16x2 %3, %2\n  %5 = add bf16x2 %4, %1\n"
+     "  st.global bf16x2 %0, 0, %5\n  exit\n",
+     NULL},
     /* --- contraction and blocks */
     {"not across a branch and its join", CONTRACT, "region r1 in r0 head b0\n",
      "b0 in r0:\n" LOADS "  %5 = mul f32 %1, %2\n  %6 = lt f32 %3, %4\n  cbr %6, b1, b2, b2\n"
