@@ -2,6 +2,9 @@
 #ifdef __AVX512BW__
 #include <immintrin.h>
 
+/* Without optimisation gcc's intrinsics are macros, and their text has such conversions. */
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+
 #include "num/num_priv.h"
 
 #define VECTOR static inline __attribute__((always_inline))

@@ -174,7 +174,7 @@ static wide_int expected_integer(enum ts_num_op op, unsigned bits, wide_int a, w
   case TS_NUM_and: return a & b;
   case TS_NUM_or: return a | b;
   case TS_NUM_xor: return a ^ b;
-  case TS_NUM_shl: return b < 0 || b >= bits ? 0 : a << b;
+  case TS_NUM_shl: return b < 0 || b >= bits ? 0 : (wide_int)((ts__u128)a << b);
   case TS_NUM_shr: return b < 0 || b >= bits ? (a < 0 ? -1 : 0) : a >> b;
   case TS_NUM_eq: return a == b;
   case TS_NUM_ne: return a != b;
