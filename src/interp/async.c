@@ -42,6 +42,8 @@ struct ts__copy *ts__copy_new(struct ts__warp *warp, const struct ts__code *code
   copy->is_delivered = copy->is_grouped = false;
   copy->record = TS_PENDING_NONE;
   copy->cause = 0;
+  copy->to = block;
+  copy->is_remote = copy->is_repeated = false;
   return copy;
 }
 
@@ -63,7 +65,8 @@ static enum ts_status deliver_copy(struct ts__block *block, struct ts__async *op
 
 enum ts_status ts__async_issue(struct ts__block *block, struct ts__async op) {
   if (op.ticket == 0) op.ticket = ++block->next_ticket;
-  if (block->program->options->schedule == TS_SCHEDULE_EAGER) return op.deliver(block, &op);
+  if (block->program->options->schedule == TS_SCHEDULE_EAGER && ts__copy_is_awaited(op.data))
+    return op.deliver(block, &op);
   if (ts_vec_push(&block->async, block->ctx->allocator, op)) {
     block->status = ts_fail_memory(block->ctx);
     return block->status;
@@ -80,6 +83,7 @@ enum ts_status ts__async_deliver(struct ts__block *block, size_t index) {
 
 bool ts__async_is_ready(const struct ts__block *block, size_t index) {
   const struct ts__async *op = &block->async.data[index];
+  if (!ts__copy_is_awaited(op->data)) return false;
   if (op->after == 0) return true;
   for (size_t i = 0; i < index; i++) {
     const struct ts__async *earlier = &block->async.data[i];

@@ -28,7 +28,13 @@ static enum ts_status stop(struct ts__warp *warp, const struct ts__code *code, c
 /* --- events */
 
 static bool moves_to_shared(enum ts__copy_kind kind) {
-  return kind == TS__COPY_CP_ASYNC || kind == TS__COPY_TMA_LOAD || kind == TS__COPY_BULK_LOAD;
+  return kind == TS__COPY_CP_ASYNC || kind == TS__COPY_TMA_LOAD || kind == TS__COPY_BULK_LOAD ||
+         kind == TS__COPY_CLUSTER;
+}
+
+/* Copies that complete transactions of an mbarrier. */
+static bool completes_mbarrier(enum ts__copy_kind kind) {
+  return moves_to_shared(kind) && kind != TS__COPY_CP_ASYNC;
 }
 
 static struct ts_footprint footprint_of(const struct ts__copy *copy) {
@@ -41,6 +47,11 @@ static struct ts_footprint footprint_of(const struct ts__copy *copy) {
     footprint.kind = TS_FOOTPRINT_AFFINE;
     footprint.size_bytes = (uint32_t)copy->size_bytes;
     footprint.base = copy->global;
+  } else if (copy->kind == TS__COPY_CLUSTER) {
+    footprint.kind = TS_FOOTPRINT_AFFINE;
+    footprint.space = TS_SPACE_SHARED;
+    footprint.size_bytes = (uint32_t)copy->size_bytes;
+    footprint.base = copy->source;
   } else {
     const struct ts_tensormap *map = copy->box.map;
     footprint.kind = TS_FOOTPRINT_BOX;
@@ -56,7 +67,8 @@ static struct ts_footprint footprint_of(const struct ts__copy *copy) {
   return footprint;
 }
 
-/* COPY at issue, LANDED at delivery; sync says what makes the result visible. */
+/* COPY at issue, LANDED at delivery; sync says what makes the result visible. A multicast is one
+ * copy for each block that gets the bytes; those after the first cost no reading (work 0). */
 static enum ts_status emit_copy(struct ts__warp *warp, struct ts__copy *copy,
                                 enum ts_event_kind kind) {
   if (!ts__listening(warp->block)) return TS_OK;
@@ -65,10 +77,11 @@ static enum ts_status emit_copy(struct ts__warp *warp, struct ts__copy *copy,
                            .src_space = to_shared ? TS_SPACE_GLOBAL : TS_SPACE_SHARED,
                            .dst_space = to_shared ? TS_SPACE_SHARED : TS_SPACE_GLOBAL,
                            .bytes = (uint32_t)copy->size_bytes,
-                           .work = 1,
+                           .work = !copy->is_repeated,
                            .cause = copy->cause};
-  if (copy->kind == TS__COPY_TMA_LOAD || copy->kind == TS__COPY_BULK_LOAD) {
-    const struct ts__mbarrier *mbarrier = ts__mbarrier_find(warp->block, copy->mbarrier);
+  if (copy->kind == TS__COPY_CLUSTER) event.src_space = TS_SPACE_SHARED;
+  if (completes_mbarrier(copy->kind)) {
+    const struct ts__mbarrier *mbarrier = ts__mbarrier_find(copy->to, copy->mbarrier);
     event.sync_kind = TS_SYNC_MBARRIER;
     event.sync_object = copy->mbarrier;
     event.sync_phase = mbarrier ? (uint32_t)mbarrier->phase : 0;
@@ -292,8 +305,9 @@ static bool check_range(struct ts__warp *warp, const struct ts__code *code, uint
   /* A swizzle moves chunks anywhere in their 128 bytes. */
   uint64_t size = copy->size_bytes;
   if (align_bytes == TENSOR_ALIGN_BYTES && copy->box.map->swizzle) size = (size + 127) / 128 * 128;
-  return moves_to_shared(copy->kind) ? ts__shared_writable(warp, code, lane, address, size)
-                                     : ts__shared_readable(warp, code, lane, address, size);
+  return moves_to_shared(copy->kind)
+             ? ts__remote_writable(warp, code, lane, copy->to, address, size)
+             : ts__shared_readable(warp, code, lane, address, size);
 }
 
 /* Whether the copy's reduction exists; reports otherwise. */
@@ -314,7 +328,7 @@ static enum ts__step issue_range(struct ts__warp *warp, struct ts__copy *copy, u
                               .begin = address,
                               .end = address + copy->size_bytes,
                               .sync_address = to_shared ? copy->mbarrier : UINT32_MAX};
-  copy->record = ts_pending_open(&block->shared, record);
+  copy->record = ts_pending_open(&copy->to->shared, record);
   if (copy->record == TS_PENDING_NONE) return ts__fault_memory(warp);
   block->stats->tma_box_count++;
   block->stats->tma_bytes += copy->size_bytes;
@@ -335,9 +349,27 @@ static enum ts_status fill_box(struct ts__warp *warp, const struct ts__code *cod
   return TS_OK;
 }
 
+/* Where a load goes. */
+struct target {
+  struct ts__block *block;
+  bool is_repeated; /* not the first block of a multicast */
+};
+
+static void set_target(const struct ts__warp *warp, struct ts__copy *copy, struct target target) {
+  copy->to = target.block;
+  copy->is_remote = target.block != warp->block;
+  copy->is_repeated = target.is_repeated;
+}
+
+/* Another block's mbarrier may be initialised later (ts__copy_is_awaited). */
+static bool has_mbarrier(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                         const struct ts__copy *copy) {
+  return copy->is_remote || ts__mbarrier_require(warp, code, lane, copy->mbarrier);
+}
+
 /* One lane's tensor load: operands map, shared address, mbarrier, then coordinates from `first`. */
 static enum ts__step load_box(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
-                              uint32_t first) {
+                              uint32_t first, struct target target) {
   const struct ts_tensormap *map = tensormap(warp, code);
   if (!map) return TS__STEP_FAULT;
   struct ts__copy *copy = ts__copy_new(warp, code, TS__COPY_TMA_LOAD);
@@ -348,8 +380,9 @@ static enum ts__step load_box(struct ts__warp *warp, const struct ts__code *code
   copy->size_bytes = ts__box_bytes(map);
   copy->mbarrier = (uint32_t)mbarrier;
   copy->box = (struct ts__box){.map = map, .shared_address = address};
+  set_target(warp, copy, target);
   if (fill_box(warp, code, lane, first, &copy->box) != TS_OK) return TS__STEP_FAULT;
-  if (!ts__mbarrier_require(warp, code, lane, mbarrier) ||
+  if (!has_mbarrier(warp, code, lane, copy) ||
       !check_range(warp, code, lane, copy, address, TENSOR_ALIGN_BYTES))
     return ts__after_checks(warp);
   return issue_range(warp, copy, address);
@@ -358,7 +391,8 @@ static enum ts__step load_box(struct ts__warp *warp, const struct ts__code *code
 static enum ts__step load_boxes(struct ts__warp *warp, const struct ts__code *code,
                                 uint32_t first) {
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
-    enum ts__step step = load_box(warp, code, ts__first_lane(lanes), first);
+    struct target target = {.block = warp->block};
+    enum ts__step step = load_box(warp, code, ts__first_lane(lanes), first, target);
     if (step != TS__STEP_NEXT) return step;
   }
   return TS__STEP_NEXT;
@@ -372,13 +406,31 @@ enum ts__step ts__exec_tma_load_im2col(struct ts__warp *warp, const struct ts__c
   return load_boxes(warp, code, 3);
 }
 
-enum ts__step ts__exec_tma_load_multicast(struct ts__warp *warp, const struct ts__code *code) {
-  const uint32_t *cluster = warp->program->launch->cluster;
-  if ((uint64_t)cluster[0] * cluster[1] * cluster[2] > 1) {
-    stop(warp, code, "clusters of several blocks are not executed yet");
-    return TS__STEP_FAULT;
+/* Calls load for each block of each lane's mask (operand `mask`). */
+static enum ts__step multicast(struct ts__warp *warp, const struct ts__code *code, uint32_t mask,
+                               enum ts__step (*load)(struct ts__warp *, const struct ts__code *,
+                                                     uint32_t lane, struct target)) {
+  for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = ts__first_lane(lanes);
+    uint32_t ranks = (uint32_t)ts__operand_lane(warp, &code->operands[mask], lane) & 0xffff;
+    struct target target = {.is_repeated = false};
+    for (; ranks; ranks &= ranks - 1) {
+      target.block = ts__cluster_block(warp, code, lane, ts__first_lane(ranks));
+      enum ts__step step = target.block ? load(warp, code, lane, target) : ts__after_checks(warp);
+      if (step != TS__STEP_NEXT) return step;
+      target.is_repeated = true;
+    }
   }
-  return load_boxes(warp, code, 4);
+  return TS__STEP_NEXT;
+}
+
+static enum ts__step load_box_multicast(struct ts__warp *warp, const struct ts__code *code,
+                                        uint32_t lane, struct target target) {
+  return load_box(warp, code, lane, 4, target);
+}
+
+enum ts__step ts__exec_tma_load_multicast(struct ts__warp *warp, const struct ts__code *code) {
+  return multicast(warp, code, 3, load_box_multicast);
 }
 
 static enum ts__step store_box(struct ts__warp *warp, const struct ts__code *code, uint32_t lane) {
@@ -410,7 +462,7 @@ enum ts__step ts__exec_tma_store(struct ts__warp *warp, const struct ts__code *c
 
 /* One lane's bulk copy; the operands are destination, source, bytes and, for loads, mbarrier. */
 static enum ts__step copy_bulk(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
-                               enum ts__copy_kind kind) {
+                               enum ts__copy_kind kind, struct target target) {
   bool is_load = kind == TS__COPY_BULK_LOAD;
   struct ts__copy *copy = ts__copy_new(warp, code, kind);
   if (!copy) return ts__fault_memory(warp);
@@ -429,7 +481,8 @@ static enum ts__step copy_bulk(struct ts__warp *warp, const struct ts__code *cod
   if (is_load) {
     uint64_t mbarrier = ts__operand_lane(warp, &code->operands[3], lane);
     copy->mbarrier = (uint32_t)mbarrier;
-    if (!ts__mbarrier_require(warp, code, lane, mbarrier)) return ts__after_checks(warp);
+    set_target(warp, copy, target);
+    if (!has_mbarrier(warp, code, lane, copy)) return ts__after_checks(warp);
   }
   if (!check_range(warp, code, lane, copy, copy->shared, BULK_ALIGN_BYTES))
     return ts__after_checks(warp);
@@ -439,7 +492,8 @@ static enum ts__step copy_bulk(struct ts__warp *warp, const struct ts__code *cod
 static enum ts__step copies_bulk(struct ts__warp *warp, const struct ts__code *code,
                                  enum ts__copy_kind kind) {
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
-    enum ts__step step = copy_bulk(warp, code, ts__first_lane(lanes), kind);
+    struct target target = {.block = warp->block};
+    enum ts__step step = copy_bulk(warp, code, ts__first_lane(lanes), kind, target);
     if (step != TS__STEP_NEXT) return step;
   }
   return TS__STEP_NEXT;
@@ -451,6 +505,54 @@ enum ts__step ts__exec_bulk_load(struct ts__warp *warp, const struct ts__code *c
 
 enum ts__step ts__exec_bulk_store(struct ts__warp *warp, const struct ts__code *code) {
   return copies_bulk(warp, code, TS__COPY_BULK_STORE);
+}
+
+static enum ts__step load_bulk_multicast(struct ts__warp *warp, const struct ts__code *code,
+                                         uint32_t lane, struct target target) {
+  return copy_bulk(warp, code, lane, TS__COPY_BULK_LOAD, target);
+}
+
+enum ts__step ts__exec_bulk_load_multicast(struct ts__warp *warp, const struct ts__code *code) {
+  return multicast(warp, code, 4, load_bulk_multicast);
+}
+
+/* One lane's copy to a block of the cluster. */
+static enum ts__step copy_cluster(struct ts__warp *warp, const struct ts__code *code,
+                                  uint32_t lane) {
+  uint64_t operands[5];
+  for (uint32_t i = 0; i < 5; i++)
+    operands[i] = ts__operand_lane(warp, &code->operands[i], lane);
+  struct target target = {.block = ts__cluster_block(warp, code, lane, operands[4])};
+  if (!target.block) return ts__after_checks(warp);
+  struct ts__copy *copy = ts__copy_new(warp, code, TS__COPY_CLUSTER);
+  if (!copy) return ts__fault_memory(warp);
+  copy->lanes = 1u << lane;
+  copy->shared = operands[0];
+  copy->source = operands[1];
+  copy->size_bytes = operands[2];
+  copy->mbarrier = (uint32_t)operands[3];
+  set_target(warp, copy, target);
+  if (attribute(warp, code, TS_ATTR_expect, 0)) {
+    enum ts__step step = ts__mbarrier_arrive_from(warp, code, lane, target.block, operands[3],
+                                                  copy->size_bytes, true);
+    if (step != TS__STEP_NEXT) return step;
+  }
+  if (copy->size_bytes % BULK_ALIGN_BYTES || copy->source % BULK_ALIGN_BYTES)
+    ts__hazard(warp, code, TS_DIAG_MISALIGNED, lane, TS_NONE, NULL,
+               "a bulk copy of %llu bytes from shared 0x%llx: both must be multiples of 16",
+               (unsigned long long)copy->size_bytes, (unsigned long long)copy->source);
+  if (!ts__shared_readable(warp, code, lane, copy->source, copy->size_bytes) ||
+      !check_range(warp, code, lane, copy, copy->shared, BULK_ALIGN_BYTES))
+    return ts__after_checks(warp);
+  return issue_range(warp, copy, copy->shared);
+}
+
+enum ts__step ts__exec_bulk_cluster(struct ts__warp *warp, const struct ts__code *code) {
+  for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
+    enum ts__step step = copy_cluster(warp, code, ts__first_lane(lanes));
+    if (step != TS__STEP_NEXT) return step;
+  }
+  return TS__STEP_NEXT;
 }
 
 enum ts__step ts__exec_bulk_commit(struct ts__warp *warp, const struct ts__code *code) {
@@ -483,7 +585,7 @@ static void deliver_box(struct ts__warp *warp, const struct ts__copy *copy) {
   struct ts__block *block = warp->block;
   const struct ts_device_memory *memory = block->program->memory;
   enum ts__box_fault fault = copy->kind == TS__COPY_TMA_LOAD
-                                 ? ts__box_load(memory, &block->shared, &copy->box)
+                                 ? ts__box_load(memory, &copy->to->shared, &copy->box)
                                  : ts__box_store(memory, &block->shared, &copy->box, copy->reduce);
   if (fault == TS__BOX_OUTSIDE)
     report_bounds(warp, copy, copy->box.map->global_address, "a box of the tensor map");
@@ -507,18 +609,24 @@ static void reduce_bytes(const struct ts__copy *copy, uint8_t *dst, const uint8_
 
 static void deliver_bulk(struct ts__warp *warp, const struct ts__copy *copy) {
   struct ts__block *block = warp->block;
-  uint8_t *shared = block->shared.data + copy->shared;
+  uint8_t *shared = copy->to->shared.data + copy->shared;
   uint8_t *global = ts_device_pointer(block->program->memory, copy->global, copy->size_bytes);
   if (!global) {
     report_bounds(warp, copy, copy->global, "a bulk copy");
   } else if (copy->kind == TS__COPY_BULK_LOAD) {
     memcpy(shared, global, copy->size_bytes);
-    block->shared.version++;
+    copy->to->shared.version++;
   } else if (copy->reduce == TS_IR_REDUCE_none) {
     memcpy(global, shared, copy->size_bytes);
   } else {
     reduce_bytes(copy, global, shared);
   }
+}
+
+static void deliver_cluster(const struct ts__warp *warp, const struct ts__copy *copy) {
+  memmove(copy->to->shared.data + copy->shared, warp->block->shared.data + copy->source,
+          copy->size_bytes);
+  copy->to->shared.version++;
 }
 
 static void deliver_arrival(struct ts__warp *warp, const struct ts__copy *copy) {
@@ -537,14 +645,16 @@ enum ts_status ts__copy_deliver(struct ts__block *block, struct ts__copy *copy) 
   case TS__COPY_TMA_STORE: deliver_box(warp, copy); break;
   case TS__COPY_BULK_LOAD:
   case TS__COPY_BULK_STORE: deliver_bulk(warp, copy); break;
+  case TS__COPY_CLUSTER: deliver_cluster(warp, copy); break;
   }
   TS_TRY(emit_copy(warp, copy, TS_EVENT_LANDED));
-  ts_pending_landed(&block->shared, copy->record);
-  if (copy->kind == TS__COPY_TMA_LOAD || copy->kind == TS__COPY_BULK_LOAD) {
-    const struct ts__mbarrier *mbarrier = ts__mbarrier_find(block, copy->mbarrier);
+  ts_pending_landed(&copy->to->shared, copy->record);
+  if (completes_mbarrier(copy->kind)) {
+    const struct ts__mbarrier *mbarrier = ts__mbarrier_require_in(
+        warp, copy->code, ts__first_lane(copy->lanes), copy->to, copy->mbarrier);
     if (mbarrier)
-      ts_pending_set_sync(&block->shared, copy->record, copy->mbarrier, mbarrier->phase);
-    ts__mbarrier_complete_tx(block, copy->mbarrier, copy->size_bytes);
+      ts_pending_set_sync(&copy->to->shared, copy->record, copy->mbarrier, mbarrier->phase);
+    ts__mbarrier_complete_tx(copy->to, copy->mbarrier, copy->size_bytes);
   }
   return block->status;
 }

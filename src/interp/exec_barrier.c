@@ -9,7 +9,7 @@
 
 static uint32_t count_bits(uint32_t mask) { return (uint32_t)__builtin_popcount(mask); }
 
-static uint32_t living_threads(const struct ts__block *block) {
+uint32_t ts__living_threads(const struct ts__block *block) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < block->warp_count; i++)
     count += count_bits(block->warps[i].alive);
@@ -17,7 +17,8 @@ static uint32_t living_threads(const struct ts__block *block) {
 }
 
 static void complete_when_full(struct ts__block *block, struct ts__barrier *barrier) {
-  uint32_t needed = barrier->expected_threads ? barrier->expected_threads : living_threads(block);
+  uint32_t needed =
+      barrier->expected_threads ? barrier->expected_threads : ts__living_threads(block);
   if (barrier->arrived_threads == 0 || barrier->arrived_threads < needed) return;
   ts_pending_flow(&block->shared, barrier->arrived_warps, barrier->waiting_warps);
   barrier->result[barrier->phase & 1] = barrier->true_threads;
@@ -28,11 +29,12 @@ static void complete_when_full(struct ts__block *block, struct ts__barrier *barr
 }
 
 void ts__barrier_thread_exit(struct ts__block *block) {
-  for (uint32_t i = 0; i < TS__BARRIER_COUNT; i++) {
+  for (uint32_t i = 0; i < TS__NAMED_BARRIERS; i++) {
     struct ts__barrier *barrier = &block->barriers[i];
     if (barrier->arrived_threads && barrier->expected_threads == 0)
       complete_when_full(block, barrier);
   }
+  ts__group_thread_exit(block);
 }
 
 static enum ts_status emit_sync(struct ts__warp *warp, const struct ts__code *code,
@@ -40,8 +42,7 @@ static enum ts_status emit_sync(struct ts__warp *warp, const struct ts__code *co
                                 uint32_t work) {
   if (!ts__listening(warp->block)) return TS_OK;
   struct ts_event event = {.kind = (uint8_t)kind,
-                           .sync_kind =
-                               object == TS__BARRIER_CLUSTER ? TS_SYNC_CLUSTER : TS_SYNC_BARRIER,
+                           .sync_kind = TS_SYNC_BARRIER,
                            .src_space = 0xff,
                            .dst_space = 0xff,
                            .sync_object = object,
@@ -110,9 +111,7 @@ static enum ts__step sync_at(struct ts__warp *warp, const struct ts__code *code,
     if (step != TS__STEP_NEXT) return step;
   }
   if (barrier->phase < warp->barrier_phase) {
-    warp->wait = (struct ts__wait){.kind = number == TS__BARRIER_CLUSTER ? TS__WAIT_CLUSTER
-                                                                         : TS__WAIT_BARRIER,
-                                   .object = number};
+    warp->wait = (struct ts__wait){.kind = TS__WAIT_BARRIER, .object = number};
     return TS__STEP_BLOCKED;
   }
   uint64_t phase = warp->barrier_phase - 1;
@@ -155,17 +154,6 @@ enum ts__step ts__exec_bar_red(struct ts__warp *warp, const struct ts__code *cod
   return TS__STEP_NEXT;
 }
 
-enum ts__step ts__exec_cluster_sync(struct ts__warp *warp, const struct ts__code *code) {
-  const uint32_t *cluster = warp->program->launch->cluster;
-  if ((uint64_t)cluster[0] * cluster[1] * cluster[2] > 1) {
-    warp->block->status = ts_fail(warp->block->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
-                                  ts_insn_place(warp->program->function, code->insn),
-                                  "clusters of several blocks are not executed yet");
-    return TS__STEP_FAULT;
-  }
-  return sync_at(warp, code, TS__BARRIER_CLUSTER, 0, 0);
-}
-
 /* Memory is sequentially consistent here, so fences order what is in order already. */
 static enum ts__step fence(struct ts__warp *warp, const struct ts__code *code) {
   (void)warp;
@@ -201,16 +189,22 @@ static void describe_mbarrier(const struct ts__warp *warp, char *text, size_t si
 void ts__wait_describe(const struct ts__warp *warp, char *text, size_t size_bytes) {
   const struct ts__block *block = warp->block;
   switch (warp->wait.kind) {
-  case TS__WAIT_BARRIER:
-  case TS__WAIT_CLUSTER: {
+  case TS__WAIT_BARRIER: {
     const struct ts__barrier *barrier = &block->barriers[warp->wait.object];
-    uint32_t needed = barrier->expected_threads ? barrier->expected_threads : living_threads(block);
-    if (warp->wait.kind == TS__WAIT_CLUSTER)
-      snprintf(text, size_bytes, "waits at the cluster barrier, where %u of %u threads are",
-               barrier->arrived_threads, needed);
-    else
-      snprintf(text, size_bytes, "waits at barrier %u, where %u of %u threads are",
-               warp->wait.object, barrier->arrived_threads, needed);
+    uint32_t needed =
+        barrier->expected_threads ? barrier->expected_threads : ts__living_threads(block);
+    snprintf(text, size_bytes, "waits at barrier %u, where %u of %u threads are", warp->wait.object,
+             barrier->arrived_threads, needed);
+    return;
+  }
+  case TS__WAIT_GROUP: {
+    const struct ts__group *group = block->groups[warp->wait.object];
+    uint32_t needed = 0;
+    for (uint32_t i = 0; i < group->block_count; i++)
+      needed += ts__living_threads(&group->blocks[i]);
+    snprintf(text, size_bytes, "waits at the barrier of the %s, where %u of %u threads are",
+             warp->wait.object == TS__GROUP_GRID ? "grid" : "cluster", group->arrived_threads,
+             needed);
     return;
   }
   case TS__WAIT_MBARRIER: describe_mbarrier(warp, text, size_bytes); return;

@@ -4,6 +4,7 @@
  * completed phases is odd for p = 0 and even for p = 1. */
 #include "interp/interp_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MBARRIER_BYTES = 8, MAX_COUNT = (1 << 20) - 1 };
@@ -87,17 +88,26 @@ static uint32_t take_group(const uint64_t addresses[TS__LANES], uint32_t *remain
   return group;
 }
 
+struct ts__mbarrier *ts__mbarrier_require_in(struct ts__warp *warp, const struct ts__code *code,
+                                             uint32_t lane, struct ts__block *block,
+                                             uint64_t address) {
+  struct ts__mbarrier *mbarrier =
+      address > UINT32_MAX ? NULL : ts__mbarrier_find(block, (uint32_t)address);
+  char where[128], whose[64] = "";
+  if (mbarrier) return mbarrier;
+  if (block != warp->block) snprintf(whose, sizeof whose, " of block %u", block->index);
+  ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE,
+             block == warp->block
+                 ? "mbarrier.init must come first, with a barrier before other threads use it"
+                 : "mbarrier.init must come first, with cluster.sync before other blocks use it",
+             "no mbarrier is initialised at %s%s",
+             ts__shared_text(block, address, where, sizeof where), whose);
+  return NULL;
+}
+
 struct ts__mbarrier *ts__mbarrier_require(struct ts__warp *warp, const struct ts__code *code,
                                           uint32_t lane, uint64_t address) {
-  struct ts__mbarrier *mbarrier =
-      address > UINT32_MAX ? NULL : ts__mbarrier_find(warp->block, (uint32_t)address);
-  char where[128];
-  if (!mbarrier)
-    ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE,
-               "mbarrier.init must come first, with a barrier before other threads use it",
-               "no mbarrier is initialised at %s",
-               ts__shared_text(warp->block, address, where, sizeof where));
-  return mbarrier;
+  return ts__mbarrier_require_in(warp, code, lane, warp->block, address);
 }
 
 static bool may_initialise(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
@@ -152,10 +162,10 @@ enum ts__step ts__exec_mbarrier_init(struct ts__warp *warp, const struct ts__cod
 
 /* expect_tx, then the arrivals, of the lanes of one group. */
 static enum ts__step expect_and_arrive(struct ts__warp *warp, const struct ts__code *code,
-                                       uint32_t group, uint64_t address, uint64_t bytes,
-                                       bool expects, bool arrives) {
+                                       uint32_t group, struct ts__block *block, uint64_t address,
+                                       uint64_t bytes, bool expects, bool arrives) {
   uint32_t lane = ts__first_lane(group);
-  struct ts__mbarrier *mbarrier = ts__mbarrier_require(warp, code, lane, address);
+  struct ts__mbarrier *mbarrier = ts__mbarrier_require_in(warp, code, lane, block, address);
   if (!mbarrier) return ts__after_checks(warp);
   char where[128];
   uint32_t arrivals = arrives ? (uint32_t)__builtin_popcount(group) : 0;
@@ -167,32 +177,28 @@ static enum ts__step expect_and_arrive(struct ts__warp *warp, const struct ts__c
     if (bytes > MAX_COUNT || mbarrier->tx_bytes > MAX_COUNT)
       return ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE, NULL,
                         "the mbarrier at %s expects %lld bytes: at most %d can be counted",
-                        ts__shared_text(warp->block, address, where, sizeof where),
+                        ts__shared_text(block, address, where, sizeof where),
                         (long long)mbarrier->tx_bytes, MAX_COUNT);
     if (!arrives) complete_when_done(mbarrier);
   }
-  if (arrives && arrive(mbarrier, arrivals, (uint64_t)1 << warp->index))
+  /* What warps of other blocks have seen says nothing about this block's shared memory. */
+  uint64_t warps = block == warp->block ? (uint64_t)1 << warp->index : 0;
+  if (arrives && arrive(mbarrier, arrivals, warps))
     return ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE,
                       "the count of mbarrier.init must be the number of arrivals in a phase",
                       "more than %u arrivals in a phase of the mbarrier at %s", mbarrier->expected,
-                      ts__shared_text(warp->block, address, where, sizeof where));
+                      ts__shared_text(block, address, where, sizeof where));
   return TS__STEP_NEXT;
 }
 
-static bool is_remote(struct ts__warp *warp, const struct ts__code *code) {
-  const struct ts_function *function = warp->program->function;
-  const uint32_t *cluster = warp->program->launch->cluster;
-  int64_t rank = ts_insn_attr(function, &function->insns.data[code->insn], TS_ATTR_cta, -1);
-  if (rank < 0 || (uint64_t)cluster[0] * cluster[1] * cluster[2] <= 1) return false;
-  warp->block->status = ts_fail(warp->block->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
-                                ts_insn_place(function, code->insn),
-                                "clusters of several blocks are not executed yet");
-  return true;
+enum ts__step ts__mbarrier_arrive_from(struct ts__warp *warp, const struct ts__code *code,
+                                       uint32_t lane, struct ts__block *block, uint64_t address,
+                                       uint64_t bytes, bool expects) {
+  return expect_and_arrive(warp, code, 1u << lane, block, address, bytes, expects, true);
 }
 
 static enum ts__step update(struct ts__warp *warp, const struct ts__code *code, bool expects,
                             bool arrives) {
-  if (is_remote(warp, code)) return TS__STEP_FAULT;
   uint64_t addresses[TS__LANES], bytes[TS__LANES] = {0};
   ts__operand_lanes64(warp, &code->operands[0], addresses);
   if (expects) ts__operand_lanes64(warp, &code->operands[1], bytes);
@@ -200,16 +206,16 @@ static enum ts__step update(struct ts__warp *warp, const struct ts__code *code, 
   while (remaining) {
     uint32_t group = take_group(addresses, &remaining);
     if (!expects) {
-      enum ts__step step =
-          expect_and_arrive(warp, code, group, addresses[ts__first_lane(group)], 0, false, arrives);
+      enum ts__step step = expect_and_arrive(warp, code, group, warp->block,
+                                             addresses[ts__first_lane(group)], 0, false, arrives);
       if (step != TS__STEP_NEXT) return step;
       continue;
     }
     /* Lane by lane: each lane's arrival follows its own expect_tx. */
     for (; group; group &= group - 1) {
       uint32_t lane = ts__first_lane(group);
-      enum ts__step step = expect_and_arrive(warp, code, group & (0 - group), addresses[lane],
-                                             bytes[lane], true, arrives);
+      enum ts__step step = expect_and_arrive(warp, code, group & (0 - group), warp->block,
+                                             addresses[lane], bytes[lane], true, arrives);
       if (step != TS__STEP_NEXT) return step;
     }
   }

@@ -192,7 +192,8 @@ static uint32_t special_register(const struct ts__warp *warp, uint32_t which, ui
   case TS_SREG_laneid: return lane;
   case TS_SREG_warpid: return warp->index;
   case TS_SREG_activemask: return warp->active;
-  default: return 0; /* cluster_ctarank: clusters are one block */
+  case TS_SREG_cluster_ctarank: return block->rank;
+  default: return 0;
   }
 }
 

@@ -4,7 +4,7 @@
  * op is executed), join.c (where lanes meet again), sched.c (schedules, deadlock report), operand.c
  * and lane_loops.h with lanes_*.c (operands as lanes see them), exec_scalar.c, exec_memory.c (global
  * and shared), exec_local.c, exec_atomic.c, exec_control.c, exec_warp.c, exec_barrier.c (bar.*),
- * exec_mbarrier.c, async.c and exec_async.c (cp.async, TMA, bulk), tma.c (boxes), matrix.c,
+ * exec_mbarrier.c, exec_cluster.c, async.c and exec_async.c (copies), tma.c (boxes), matrix.c,
  * exec_mma.c, exec_wgmma.c, wgmma_operand.c (ldmatrix, stmatrix, mma, wgmma), hazard.c (diagnostics
  * with kernel places), event_emit.c.
  *
@@ -89,6 +89,7 @@ struct ts__program {
   const struct ts__lane_ops *lanes; /* loops for this host */
   uint64_t shared_bytes;            /* static + dynamic */
   uint32_t warps_per_block, threads_per_block;
+  uint32_t blocks_per_cluster, blocks_per_unit;
   struct ts_arena *arena;
 };
 
@@ -108,7 +109,7 @@ enum ts__wait_kind {
   TS__WAIT_CP_ASYNC,
   TS__WAIT_BULK,
   TS__WAIT_WGMMA,
-  TS__WAIT_CLUSTER
+  TS__WAIT_GROUP /* object: enum ts__group_scope */
 };
 struct ts__wait {
   enum ts__wait_kind kind;
@@ -153,7 +154,25 @@ struct ts__barrier {
   uint32_t result[2];     /* bar.red: true_threads of the last phases, by phase & 1 */
   uint32_t threads[2];    /* arrived_threads of the last phases, by phase & 1 */
 };
-enum { TS__NAMED_BARRIERS = 16, TS__BARRIER_CLUSTER = TS__NAMED_BARRIERS, TS__BARRIER_COUNT };
+enum { TS__NAMED_BARRIERS = 16 };
+
+/* Blocks with a barrier over all their threads: those of a cluster, or of a cooperative launch. */
+struct ts__group {
+  struct ts__block *blocks; /* in order of rank */
+  uint32_t block_count;
+  uint32_t arrived_threads; /* of the open phase */
+  uint64_t phase;           /* completed ones */
+};
+enum ts__group_scope { TS__GROUP_CLUSTER, TS__GROUP_GRID, TS__GROUP_SCOPES };
+
+/* Blocks that are scheduled together because they may wait for each other: one block, a cluster, or
+ * all clusters of a cooperative launch. */
+struct ts__unit {
+  struct ts__block *blocks; /* cluster by cluster, ranks ascending */
+  uint32_t block_count;
+  struct ts__group grid;      /* of all of them */
+  struct ts__group *clusters; /* block_count / cluster size of them */
+};
 
 enum ts__warp_state { TS__WARP_READY, TS__WARP_BLOCKED, TS__WARP_DONE };
 
@@ -171,6 +190,7 @@ struct ts__warp {
   struct ts__frame frames[TS__MAX_FRAMES];
   uint32_t frame_count;
   uint64_t barrier_phase; /* phase waited for at a bar.sync, + 1; 0 = not arrived yet */
+  uint64_t group_phase[TS__GROUP_SCOPES]; /* the same for the barriers of groups */
   uint64_t insn_count;
   void *async;                     /* struct of exec_async.c: open groups */
   void *matrix;                    /* struct of exec_wgmma.c: groups */
@@ -186,9 +206,12 @@ struct ts__block {
   struct ts_shared_memory shared;
   struct ts__warp *warps;
   uint32_t warp_count;
-  struct ts__barrier barriers[TS__BARRIER_COUNT];
-  TS_VEC(struct ts__mbarrier) mbarriers; /* sorted by address */
-  TS_VEC(struct ts__async) async;        /* issued, not done; in ticket order */
+  struct ts__barrier barriers[TS__NAMED_BARRIERS];
+  struct ts__group *groups[TS__GROUP_SCOPES];
+  uint32_t rank;                          /* in the cluster */
+  uint64_t group_warps[TS__GROUP_SCOPES]; /* warps that have arrived in the open phase */
+  TS_VEC(struct ts__mbarrier) mbarriers;  /* sorted by address */
+  TS_VEC(struct ts__async) async;         /* issued, not done; in ticket order */
   uint64_t next_ticket;
   uint64_t random_state; /* per block: seed ^ block index, so -j does not matter */
   enum ts_status status;
@@ -231,8 +254,8 @@ enum ts__step ts__control_goto(struct ts__warp *warp, uint32_t pc);
 bool ts__control_switch(struct ts__warp *warp);
 
 /* --- schedules (sched.c) */
-/* Runs the warps of a block to their end. The block has been set up. */
-enum ts_status ts__block_run(struct ts__block *block);
+/* Runs the warps of the unit's blocks to their end. The blocks have been set up. */
+enum ts_status ts__unit_run(struct ts__unit *unit);
 
 /* --- reading operands */
 /* dtypes whose slots take 8 bytes. */
@@ -441,8 +464,20 @@ bool ts__mbarrier_release(struct ts__block *block);
 /* Transactions done (TMA): may complete the phase. */
 void ts__mbarrier_complete_tx(struct ts__block *block, uint32_t address, uint64_t bytes);
 void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t count, uint64_t warps);
-/* A warp has ended or its lanes exited: numbered barriers that waited for all may open. */
+/* A warp has ended or its lanes exited: barriers that waited for all may open. */
 void ts__barrier_thread_exit(struct ts__block *block);
+uint32_t ts__living_threads(const struct ts__block *block);
+
+/* --- clusters (exec_cluster.c) */
+/* Opens the block's groups when all living threads have arrived. */
+void ts__group_thread_exit(struct ts__block *block);
+/* The block of the rank in the warp's cluster, or NULL after a report. */
+struct ts__block *ts__cluster_block(struct ts__warp *warp, const struct ts__code *code,
+                                    uint32_t lane, uint64_t rank);
+/* Bounds, and races with what is in flight, of a write to shared memory of another block of the
+ * cluster (or of its own); false after a report. */
+bool ts__remote_writable(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                         struct ts__block *block, uint64_t address, uint64_t size_bytes);
 
 /* What a blocked warp waits for, one line for the deadlock report. */
 void ts__wait_describe(const struct ts__warp *warp, char *text, size_t size_bytes);
@@ -450,6 +485,14 @@ void ts__wait_describe(const struct ts__warp *warp, char *text, size_t size_byte
 /* The initialised mbarrier, or NULL after a report. */
 struct ts__mbarrier *ts__mbarrier_require(struct ts__warp *warp, const struct ts__code *code,
                                           uint32_t lane, uint64_t address);
+/* The same in another block of the cluster. */
+struct ts__mbarrier *ts__mbarrier_require_in(struct ts__warp *warp, const struct ts__code *code,
+                                             uint32_t lane, struct ts__block *block,
+                                             uint64_t address);
+/* expect_tx by `bytes` when they are to be expected, then one arrival, by a warp of another block. */
+enum ts__step ts__mbarrier_arrive_from(struct ts__warp *warp, const struct ts__code *code,
+                                       uint32_t lane, struct ts__block *block, uint64_t address,
+                                       uint64_t bytes, bool expects);
 
 /* --- boxes of tensor maps (tma.c): bytes only, no asynchrony */
 struct ts__box {
@@ -489,7 +532,8 @@ enum ts__copy_kind {
   TS__COPY_TMA_LOAD,
   TS__COPY_TMA_STORE,
   TS__COPY_BULK_LOAD,
-  TS__COPY_BULK_STORE
+  TS__COPY_BULK_STORE,
+  TS__COPY_CLUSTER /* bulk, from shared memory to that of a block of the cluster */
 };
 /* Operands of an asynchronous operation, until it is done and, when a group holds it, waited for. */
 struct ts__copy {
@@ -502,12 +546,16 @@ struct ts__copy {
   uint32_t record;
   uint64_t ticket;
   uint32_t mbarrier;
-  uint64_t size_bytes; /* per lane for cp.async */
-  uint64_t cause;      /* 1 + seq of its COPY event */
+  bool is_remote, is_repeated; /* for another block; not the first block of a multicast */
+  struct ts__block *to; /* whose shared memory and mbarrier a load is for; the warp's own block but
+                           for copies within the cluster */
+  uint64_t size_bytes;  /* per lane for cp.async */
+  uint64_t cause;       /* 1 + seq of its COPY event */
   enum ts_ir_reduce reduce;
   enum ts_dtype elem;
   struct ts__box box;      /* tensor map copies */
   uint64_t global, shared; /* bulk copies */
+  uint64_t source;         /* TS__COPY_CLUSTER: in the warp's own shared memory */
   uint32_t copy_lanes;     /* cp.async: lanes that copy; */
   uint32_t zero_lanes;     /* these write zeros */
   uint64_t lane_global[TS__LANES];
@@ -518,6 +566,11 @@ struct ts__copy *ts__copy_new(struct ts__warp *warp, const struct ts__code *code
 /* Puts it in the queue (the eager schedule delivers at once); group copies also in the list of the
  * warp. The copy belongs to the queue from here on. */
 enum ts_status ts__copy_issue(struct ts__warp *warp, struct ts__copy *copy);
+/* A copy to another block waits until that one has initialised the mbarrier, as copies that come
+ * early are not lost in practice (nothing promises it). */
+static inline bool ts__copy_is_awaited(const struct ts__copy *copy) {
+  return !copy || !copy->is_remote || ts__mbarrier_find(copy->to, copy->mbarrier) != NULL;
+}
 /* Moves the bytes: exec_async.c. */
 enum ts_status ts__copy_deliver(struct ts__block *block, struct ts__copy *copy);
 enum ts__async_groups { TS__GROUPS_CP_ASYNC, TS__GROUPS_BULK, TS__GROUPS_COUNT };

@@ -1,5 +1,5 @@
-/* Launches: checks against the machine, workers with the state of a block each, and diagnostics in
- * the order of blocks whatever the number of workers. */
+/* Launches: checks against the machine, workers with the state of a unit of blocks each, and
+ * diagnostics in the order of units whatever the number of workers. */
 #include "interp/interp_priv.h"
 
 #include "base/pool.h"
@@ -9,17 +9,20 @@
 
 enum {
   MAX_WORKERS = 256,
+  MAX_CLUSTER_BLOCKS = 16,    /* DOC: 8 are portable, 16 the most there are */
   PROGRESS_CALLS = 200,       /* about, in a launch */
   MATRIX_ROWS = 64,           /* of a warpgroup's product */
   MATRIX_COLUMNS = 256,       /* widest wgmma */
   MATRIX_DEPTH = 512,         /* longest chain of instructions on one accumulator */
   BLOCK_LIMIT_BYTES = 1 << 30 /* registers and local arrays of a block */
 };
+#define UNIT_LIMIT_BYTES                                                                           \
+  ((uint64_t)8 << 30) /* the same and shared memory, of all blocks of a unit */
 
 /* What one host thread needs to run blocks; reset for every block, not made anew. */
 struct worker {
-  struct ts__block block;
-  struct ts_ctx ctx; /* with diagnostics of the running block only */
+  struct ts__unit unit;
+  struct ts_ctx ctx; /* with diagnostics of the running unit only */
   struct ts_diag_list diags;
   struct ts_arena scratch;
   struct ts_run_stats stats;
@@ -27,12 +30,12 @@ struct worker {
   struct ts__matrix_cache *matrix_cache;
   void *memory; /* warps, registers, local arrays */
   size_t memory_bytes;
-  uint64_t block_index; /* running, or finished last */
+  uint64_t unit_index; /* running, or finished last */
 };
 
-/* Diagnostics of a finished block that wait for those of lower ones. */
+/* Diagnostics of a finished unit that wait for those of lower ones. */
 struct staged {
-  uint64_t block;
+  uint64_t unit;
   struct ts_diag_list diags;
 };
 
@@ -41,10 +44,10 @@ struct run {
   struct ts__program *program;
   struct worker *workers;
   uint32_t worker_count;
-  uint64_t block_count;
-  pthread_mutex_t lock; /* guards what follows, and block_index of the workers */
+  uint64_t unit_count, block_count;
+  pthread_mutex_t lock; /* guards what follows, and unit_index of the workers */
   TS_VEC(struct staged) staged;
-  uint64_t failed_block; /* lowest that failed; UINT64_MAX none */
+  uint64_t failed_unit; /* lowest that failed; UINT64_MAX none */
   uint64_t done_count;
   bool has_hazard, has_lock;
   uint64_t progress_at; /* of worker 0: done blocks at which progress is told next */
@@ -86,11 +89,31 @@ static enum ts_status check_blocks(struct ts_ctx *ctx, const struct ts_launch *l
     return ts_fail(ctx, TS_LIMIT, TS_DIAG_LIMIT, TS_NO_PLACE,
                    "launch of %s: a grid of %u x %u x %u is more than 2^32 blocks",
                    launch->function, launch->grid[0], launch->grid[1], launch->grid[2]);
-  for (int i = 0; i < 3; i++)
-    if (launch->cluster[i] > 1)
-      return ts_fail(ctx, TS_UNSUPPORTED, TS_DIAG_HOST_LAUNCH, TS_NO_PLACE,
-                     "launch of %s: clusters of several blocks (%u x %u x %u) cannot be run yet",
-                     launch->function, launch->cluster[0], launch->cluster[1], launch->cluster[2]);
+  return TS_OK;
+}
+
+static uint32_t cluster_extent(const struct ts_launch *launch, uint32_t axis) {
+  return launch->cluster[axis] ? launch->cluster[axis] : 1;
+}
+
+/* How many blocks belong together. */
+static enum ts_status size_unit(struct ts_ctx *ctx, struct ts__program *program) {
+  static const char axes[] = "xyz";
+  const struct ts_launch *launch = program->launch;
+  program->blocks_per_cluster = 1;
+  for (uint32_t i = 0; i < 3; i++) {
+    uint32_t extent = cluster_extent(launch, i);
+    if (extent > MAX_CLUSTER_BLOCKS || launch->grid[i] % extent)
+      return BAD_LAUNCH(ctx, "launch of %s: grid.%c = %u is no multiple of the cluster's %u",
+                        launch->function, axes[i], launch->grid[i], extent);
+    program->blocks_per_cluster *= extent;
+  }
+  if (program->blocks_per_cluster > MAX_CLUSTER_BLOCKS)
+    return BAD_LAUNCH(ctx, "launch of %s: clusters of %u blocks, at most %d are possible",
+                      launch->function, program->blocks_per_cluster, MAX_CLUSTER_BLOCKS);
+  program->blocks_per_unit = program->blocks_per_cluster;
+  if (launch->is_cooperative)
+    program->blocks_per_unit = launch->grid[0] * launch->grid[1] * launch->grid[2];
   return TS_OK;
 }
 
@@ -146,10 +169,9 @@ static uint64_t shared_window(const struct ts_function *function, uint64_t dynam
 
 static uint64_t align64(uint64_t bytes) { return (bytes + 63) & ~(uint64_t)63; }
 
-static void place_warps(struct worker *worker, const struct ts__program *program) {
-  uint8_t *at = worker->memory;
-  at += (0 - (uintptr_t)at) & 63;
-  struct ts__block *block = &worker->block;
+/* Lays out the warps of a block from `at` on; answers where they end. */
+static uint8_t *place_warps(struct ts__block *block, const struct ts__program *program,
+                            uint8_t *at) {
   block->warps = (struct ts__warp *)(void *)at;
   at += align64(program->warps_per_block * sizeof(struct ts__warp));
   for (uint32_t i = 0; i < program->warps_per_block; i++) {
@@ -158,30 +180,15 @@ static void place_warps(struct worker *worker, const struct ts__program *program
     block->warps[i].local = (uint32_t *)(void *)at;
     at += align64((uint64_t)program->local_words * 4);
   }
+  return at;
 }
 
 static uint64_t warp_bytes(const struct ts__program *program) {
   return align64((uint64_t)program->reg_words * 4) + align64((uint64_t)program->local_words * 4);
 }
 
-static enum ts_status worker_init(struct ts_ctx *ctx, struct worker *worker,
-                                  const struct ts__program *program) {
-  const struct ts_allocator *allocator = ctx->allocator;
-  uint64_t bytes = program->warps_per_block * warp_bytes(program) +
-                   align64(program->warps_per_block * sizeof(struct ts__warp)) + 64;
-  ts_arena_init(&worker->scratch, allocator);
-  worker->ctx = (struct ts_ctx){.allocator = allocator, .diags = &worker->diags};
-  if (ts_diag_list_init(&worker->diags, allocator) != TS_OK) return ts_fail_memory(ctx);
-  worker->memory = allocator->resize(allocator->user, NULL, 0, (size_t)bytes);
-  if (!worker->memory) return ts_fail_memory(ctx);
-  worker->memory_bytes = (size_t)bytes;
-  memset(worker->memory, 0, worker->memory_bytes);
-  place_warps(worker, program);
-  if (program->has_matrix) {
-    worker->mma_scratch = ts_mma_scratch_new(allocator, MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH);
-    if (!worker->mma_scratch) return ts_fail_memory(ctx);
-  }
-  struct ts__block *block = &worker->block;
+static enum ts_status block_init(struct worker *worker, struct ts__block *block,
+                                 const struct ts__program *program) {
   block->program = program;
   block->ctx = &worker->ctx;
   block->warp_count = program->warps_per_block;
@@ -189,15 +196,63 @@ static enum ts_status worker_init(struct ts_ctx *ctx, struct worker *worker,
   block->scratch = &worker->scratch;
   block->mma_scratch = worker->mma_scratch;
   block->matrix_cache = &worker->matrix_cache;
-  return ts_shared_init(ctx, &block->shared, allocator, program->shared_bytes,
+  return ts_shared_init(&worker->ctx, &block->shared, worker->ctx.allocator, program->shared_bytes,
                         program->warps_per_block);
+}
+
+/* The blocks of a unit and the groups that they form. */
+static enum ts_status unit_init(struct ts_ctx *ctx, struct worker *worker,
+                                const struct ts__program *program) {
+  struct ts__unit *unit = &worker->unit;
+  uint32_t count = program->blocks_per_unit, size = program->blocks_per_cluster;
+  unit->blocks = ts_new_array(program->arena, struct ts__block, count);
+  unit->clusters = ts_new_array(program->arena, struct ts__group, count / size);
+  if (!unit->blocks || !unit->clusters) return ts_fail_memory(ctx);
+  unit->block_count = count;
+  unit->grid = (struct ts__group){.blocks = unit->blocks, .block_count = count};
+  uint8_t *at = worker->memory;
+  at += (0 - (uintptr_t)at) & 63;
+  for (uint32_t i = 0; i < count; i++) {
+    struct ts__block *block = &unit->blocks[i];
+    block->groups[TS__GROUP_GRID] = &unit->grid;
+    block->groups[TS__GROUP_CLUSTER] = &unit->clusters[i / size];
+    block->rank = i % size;
+    if (block->rank == 0)
+      unit->clusters[i / size] = (struct ts__group){.blocks = block, .block_count = size};
+    at = place_warps(block, program, at);
+    TS_TRY(block_init(worker, block, program));
+  }
+  return TS_OK;
+}
+
+static enum ts_status worker_init(struct ts_ctx *ctx, struct worker *worker,
+                                  const struct ts__program *program) {
+  const struct ts_allocator *allocator = ctx->allocator;
+  uint64_t block_bytes = program->warps_per_block * warp_bytes(program) +
+                         align64(program->warps_per_block * sizeof(struct ts__warp));
+  uint64_t bytes = program->blocks_per_unit * block_bytes + 64;
+  ts_arena_init(&worker->scratch, allocator);
+  worker->ctx = (struct ts_ctx){.allocator = allocator, .diags = &worker->diags};
+  if (ts_diag_list_init(&worker->diags, allocator) != TS_OK) return ts_fail_memory(ctx);
+  worker->memory = allocator->resize(allocator->user, NULL, 0, (size_t)bytes);
+  if (!worker->memory) return ts_fail_memory(ctx);
+  worker->memory_bytes = (size_t)bytes;
+  memset(worker->memory, 0, worker->memory_bytes);
+  if (program->has_matrix) {
+    worker->mma_scratch = ts_mma_scratch_new(allocator, MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH);
+    if (!worker->mma_scratch) return ts_fail_memory(ctx);
+  }
+  return unit_init(ctx, worker, program);
 }
 
 static void worker_free(struct ts_ctx *ctx, struct worker *worker) {
   const struct ts_allocator *allocator = ctx->allocator;
-  ts_shared_free(&worker->block.shared);
-  ts_vec_free(&worker->block.mbarriers, allocator);
-  ts_vec_free(&worker->block.async, allocator);
+  for (uint32_t i = 0; i < worker->unit.block_count; i++) {
+    struct ts__block *block = &worker->unit.blocks[i];
+    ts_shared_free(&block->shared);
+    ts_vec_free(&block->mbarriers, allocator);
+    ts_vec_free(&block->async, allocator);
+  }
   ts__matrix_cache_free(worker->matrix_cache);
   ts_mma_scratch_free(worker->mma_scratch);
   if (worker->memory) allocator->resize(allocator->user, worker->memory, worker->memory_bytes, 0);
@@ -252,23 +307,34 @@ static enum ts_status warp_start(struct ts__block *block, uint32_t index) {
   return ts__warp_matrix_init(warp);
 }
 
-static enum ts_status block_start(struct ts__block *block, uint64_t index) {
-  const uint32_t *grid = block->program->launch->grid;
+/* blockIdx of a block by the number of its cluster and its rank, x fastest in both. */
+static void find_place(struct ts__block *block, uint64_t cluster) {
+  const struct ts_launch *launch = block->program->launch;
+  uint64_t rank = block->rank, index = 0, pitch = 1;
+  for (uint32_t i = 0; i < 3; i++) {
+    uint32_t extent = cluster_extent(launch, i), count = launch->grid[i] / extent;
+    block->id[i] = (uint32_t)(cluster % count * extent + rank % extent);
+    cluster /= count;
+    rank /= extent;
+    index += block->id[i] * pitch;
+    pitch *= launch->grid[i];
+  }
   block->index = (uint32_t)index;
-  block->id[0] = (uint32_t)(index % grid[0]);
-  block->id[1] = (uint32_t)(index / grid[0] % grid[1]);
-  block->id[2] = (uint32_t)(index / grid[0] / grid[1]);
+}
+
+static enum ts_status block_start(struct ts__block *block, uint64_t cluster) {
+  find_place(block, cluster);
   ts_shared_reset(&block->shared, block->warp_count);
   memset(block->barriers, 0, sizeof block->barriers);
   block->mbarriers.count = 0;
   block->async.count = 0;
   block->next_ticket = 1;
-  block->random_state = block->program->options->seed ^ index * 0xd1342543de82ef95u;
+  block->random_state = block->program->options->seed ^ block->index * 0xd1342543de82ef95u;
   block->status = TS_OK;
   block->has_hazard = false;
   block->free_copies = NULL;
   block->wgmma_count = 0;
-  ts_arena_free(block->scratch);
+  memset(block->group_warps, 0, sizeof block->group_warps);
   for (uint32_t i = 0; i < block->warp_count; i++)
     TS_TRY(warp_start(block, i));
   block->stats->block_count++;
@@ -276,23 +342,38 @@ static enum ts_status block_start(struct ts__block *block, uint64_t index) {
   return TS_OK;
 }
 
-static enum ts_status run_block(struct ts__block *block, uint64_t index) {
-  bool is_listening = ts__listening(block);
-  TS_TRY(block_start(block, index));
-  if (is_listening)
-    TS_TRY(ts__emit_agent(block->program, block->index, TS_EVENT_BLOCK, block->warp_count, 0));
-  TS_TRY(ts__block_run(block));
-  return is_listening ? ts__emit_agent(block->program, block->index, TS_EVENT_END, 0, 0)
-                      : block->status;
+static void reset_group(struct ts__group *group) {
+  group->arrived_threads = 0;
+  group->phase = 0;
 }
 
-/* --- diagnostics in block order */
+static enum ts_status run_unit(struct ts__unit *unit, uint64_t index) {
+  const struct ts__program *program = unit->blocks[0].program;
+  bool is_listening = ts__listening(unit->blocks);
+  uint32_t cluster_count = unit->block_count / program->blocks_per_cluster;
+  ts_arena_free(unit->blocks[0].scratch);
+  reset_group(&unit->grid);
+  for (uint32_t i = 0; i < cluster_count; i++)
+    reset_group(&unit->clusters[i]);
+  for (uint32_t i = 0; i < unit->block_count; i++) {
+    struct ts__block *block = &unit->blocks[i];
+    TS_TRY(block_start(block, index * cluster_count + i / program->blocks_per_cluster));
+    if (is_listening)
+      TS_TRY(ts__emit_agent(program, block->index, TS_EVENT_BLOCK, block->warp_count, 0));
+  }
+  TS_TRY(ts__unit_run(unit));
+  for (uint32_t i = 0; is_listening && i < unit->block_count; i++)
+    TS_TRY(ts__emit_agent(program, unit->blocks[i].index, TS_EVENT_END, 0, 0));
+  return TS_OK;
+}
 
-/* Blocks are handed out in ascending order, so all below every worker's block are finished. */
+/* --- diagnostics in the order of units */
+
+/* Units are handed out in ascending order, so all below every worker's unit are finished. */
 static uint64_t finished_below(const struct run *run) {
   uint64_t lowest = UINT64_MAX;
   for (uint32_t i = 0; i < run->worker_count; i++)
-    if (run->workers[i].block_index < lowest) lowest = run->workers[i].block_index;
+    if (run->workers[i].unit_index < lowest) lowest = run->workers[i].unit_index;
   return lowest;
 }
 
@@ -303,19 +384,19 @@ static void merge_diags(struct ts_ctx *ctx, struct ts_diag_list *from) {
   if (from->out_of_memory) ctx->diags->out_of_memory = true;
 }
 
-/* Hands on what belongs to blocks below the bound, lowest first; what lies above a failed block
+/* Hands on what belongs to units below the bound, lowest first; what lies above a failed unit
  * might not have been run by other workers and is dropped. */
 static void flush_staged(struct run *run, uint64_t bound) {
   for (;;) {
     size_t lowest = run->staged.count;
     for (size_t i = 0; i < run->staged.count; i++) {
-      uint64_t block = run->staged.data[i].block;
-      if (block < bound && (lowest == run->staged.count || block < run->staged.data[lowest].block))
+      uint64_t unit = run->staged.data[i].unit;
+      if (unit < bound && (lowest == run->staged.count || unit < run->staged.data[lowest].unit))
         lowest = i;
     }
     if (lowest == run->staged.count) return;
     struct staged *staged = &run->staged.data[lowest];
-    if (staged->block <= run->failed_block) merge_diags(run->ctx, &staged->diags);
+    if (staged->unit <= run->failed_unit) merge_diags(run->ctx, &staged->diags);
     ts_diag_list_free(&staged->diags);
     run->staged.data[lowest] = run->staged.data[--run->staged.count];
   }
@@ -323,20 +404,21 @@ static void flush_staged(struct run *run, uint64_t bound) {
 
 static enum ts_status stage_diags(struct run *run, struct worker *worker, uint64_t index) {
   if (!worker->diags.items.count && !worker->diags.out_of_memory) return TS_OK;
-  struct staged staged = {.block = index, .diags = worker->diags};
+  struct staged staged = {.unit = index, .diags = worker->diags};
   if (ts_vec_push(&run->staged, run->ctx->allocator, staged)) return TS_NO_MEMORY;
   memset(&worker->diags, 0, sizeof worker->diags);
   return ts_diag_list_init(&worker->diags, run->ctx->allocator);
 }
 
-static enum ts_status finish_block(struct run *run, struct worker *worker, uint64_t index,
-                                   enum ts_status status, uint64_t *done_count) {
+static enum ts_status finish_unit(struct run *run, struct worker *worker, uint64_t index,
+                                  enum ts_status status, uint64_t *done_count) {
   pthread_mutex_lock(&run->lock);
-  if (status != TS_OK && index < run->failed_block) run->failed_block = index;
-  if (worker->block.has_hazard) run->has_hazard = true;
+  if (status != TS_OK && index < run->failed_unit) run->failed_unit = index;
+  for (uint32_t i = 0; i < worker->unit.block_count; i++)
+    if (worker->unit.blocks[i].has_hazard) run->has_hazard = true;
   if (stage_diags(run, worker, index) != TS_OK) status = TS_NO_MEMORY;
   if (run->staged.count) flush_staged(run, finished_below(run));
-  *done_count = ++run->done_count;
+  *done_count = run->done_count += worker->unit.block_count;
   pthread_mutex_unlock(&run->lock);
   return status;
 }
@@ -346,11 +428,11 @@ static enum ts_status run_task(void *user, uint32_t worker_index, uint64_t index
   struct worker *worker = &run->workers[worker_index];
   const struct ts_run_options *options = run->program->options;
   pthread_mutex_lock(&run->lock);
-  worker->block_index = index;
+  worker->unit_index = index;
   pthread_mutex_unlock(&run->lock);
-  enum ts_status status = run_block(&worker->block, index);
+  enum ts_status status = run_unit(&worker->unit, index);
   uint64_t done_count;
-  status = finish_block(run, worker, index, status, &done_count);
+  status = finish_unit(run, worker, index, status, &done_count);
   if (worker_index == 0 && options->progress && done_count >= run->progress_at) {
     options->progress(options->progress_user, done_count, run->block_count);
     run->progress_at = done_count + run->block_count / PROGRESS_CALLS;
@@ -372,19 +454,20 @@ static void add_stats(struct ts_run_stats *total, const struct ts_run_stats *par
 }
 
 /* Events come from one thread, and updates of global memory in the order of blocks. */
-static uint32_t worker_count_of(const struct ts__program *program, uint64_t block_count) {
+static uint32_t worker_count_of(const struct ts__program *program, uint64_t unit_count) {
   const struct ts_run_options *options = program->options;
   if (options->sink != &ts_sink_null || program->is_ordered || options->worker_count < 1) return 1;
   uint64_t count = options->worker_count < MAX_WORKERS ? options->worker_count : MAX_WORKERS;
-  return (uint32_t)(count < block_count ? count : block_count);
+  return (uint32_t)(count < unit_count ? count : unit_count);
 }
 
 static enum ts_status run_init(struct run *run) {
   const struct ts__program *program = run->program;
   const uint32_t *grid = program->launch->grid;
   run->block_count = (uint64_t)grid[0] * grid[1] * grid[2];
-  run->worker_count = worker_count_of(program, run->block_count);
-  run->failed_block = UINT64_MAX;
+  run->unit_count = run->block_count / program->blocks_per_unit;
+  run->worker_count = worker_count_of(program, run->unit_count);
+  run->failed_unit = UINT64_MAX;
   if (pthread_mutex_init(&run->lock, NULL)) return ts_fail_memory(run->ctx);
   run->has_lock = true;
   run->workers = ts_new_array(program->arena, struct worker, run->worker_count);
@@ -401,7 +484,7 @@ static enum ts_status run_blocks(struct run *run) {
   if (is_listening)
     TS_TRY(ts__emit_agent(program, UINT32_MAX, TS_EVENT_LAUNCH, run->block_count,
                           program->launch->dynamic_shared_bytes));
-  enum ts_status status = ts_pool_run(run->worker_count, run->block_count, run_task, run);
+  enum ts_status status = ts_pool_run(run->worker_count, run->unit_count, run_task, run);
   flush_staged(run, UINT64_MAX);
   if (status == TS_OK && is_listening)
     status = ts__emit_agent(program, UINT32_MAX, TS_EVENT_END, 0, 0);
@@ -419,6 +502,13 @@ static void run_free(struct run *run, struct ts_run_stats *stats) {
 
 static enum ts_status check_size(struct ts_ctx *ctx, const struct ts__program *program) {
   uint64_t bytes = program->warps_per_block * warp_bytes(program);
+  uint64_t unit_bytes = program->blocks_per_unit * (bytes + program->shared_bytes);
+  if (unit_bytes > UNIT_LIMIT_BYTES)
+    return ts_fail(ctx, TS_LIMIT, TS_DIAG_LIMIT, TS_NO_PLACE,
+                   "launch of %s: the %u blocks that run together take %llu bytes, %llu is the "
+                   "limit",
+                   program->launch->function, program->blocks_per_unit,
+                   (unsigned long long)unit_bytes, (unsigned long long)UNIT_LIMIT_BYTES);
   if (bytes <= BLOCK_LIMIT_BYTES) return TS_OK;
   return ts_fail(ctx, TS_LIMIT, TS_DIAG_LIMIT, TS_NO_PLACE,
                  "launch of %s: registers and register arrays of a block take %llu bytes, %llu is "
@@ -431,6 +521,7 @@ static enum ts_status prepare(struct ts_ctx *ctx, struct ts__program *program) {
   const struct ts_launch *launch = program->launch;
   TS_TRY(check_geometry(ctx, launch, program->machine));
   TS_TRY(check_blocks(ctx, launch));
+  TS_TRY(size_unit(ctx, program));
   program->shared_bytes = shared_window(program->function, launch->dynamic_shared_bytes);
   TS_TRY(check_shared(ctx, program));
   TS_TRY(check_args(ctx, program));

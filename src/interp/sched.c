@@ -111,14 +111,18 @@ static bool run_warp(struct ts__warp *warp, uint64_t slice) {
 
 /* --- asynchronous operations */
 
-/* Does the oldest operation that may be done; answers whether there was one. */
-static bool deliver_oldest(struct ts__block *block) {
-  for (size_t i = 0; i < block->async.count; i++)
-    if (ts__async_is_ready(block, i)) {
-      enum ts_status status = ts__async_deliver(block, i);
-      if (status != TS_OK) block->status = status;
-      return true;
-    }
+/* Does the oldest operation of the first block that has one which may be done; answers whether there
+ * was one. */
+static bool deliver_oldest(struct ts__unit *unit) {
+  for (uint32_t b = 0; b < unit->block_count; b++) {
+    struct ts__block *block = &unit->blocks[b];
+    for (size_t i = 0; i < block->async.count; i++)
+      if (ts__async_is_ready(block, i)) {
+        enum ts_status status = ts__async_deliver(block, i);
+        if (status != TS_OK) block->status = status;
+        return true;
+      }
+  }
   return false;
 }
 
@@ -163,8 +167,8 @@ static void report_site(struct ts__block *block, const struct ts__warp *warp) {
   ts_diag_add(block->ctx->diags, &diag);
 }
 
-/* One line for each instruction at which warps wait. */
-static enum ts_status report_deadlock(struct ts__block *block) {
+/* One line for each instruction at which warps of the block wait. */
+static void report_waits(struct ts__block *block) {
   for (uint32_t i = 0; i < block->warp_count; i++) {
     const struct ts__warp *warp = &block->warps[i];
     bool is_first = warp->state != TS__WARP_DONE;
@@ -173,40 +177,70 @@ static enum ts_status report_deadlock(struct ts__block *block) {
         is_first = false;
     if (is_first) report_site(block, warp);
   }
-  block->has_hazard = true;
-  return block->status = TS_DEADLOCK;
+}
+
+static enum ts_status report_deadlock(struct ts__unit *unit) {
+  for (uint32_t i = 0; i < unit->block_count; i++)
+    report_waits(&unit->blocks[i]);
+  unit->blocks[0].has_hazard = true;
+  return unit->blocks[0].status = TS_DEADLOCK;
 }
 
 /* --- eager and lazy */
 
-static bool all_done(const struct ts__block *block) {
-  for (uint32_t i = 0; i < block->warp_count; i++)
-    if (block->warps[i].state != TS__WARP_DONE) return false;
+static enum ts_status unit_status(const struct ts__unit *unit) {
+  for (uint32_t i = 0; i < unit->block_count; i++)
+    if (unit->blocks[i].status != TS_OK) return unit->blocks[i].status;
+  return TS_OK;
+}
+
+static bool all_done(const struct ts__unit *unit) {
+  for (uint32_t b = 0; b < unit->block_count; b++)
+    for (uint32_t i = 0; i < unit->blocks[b].warp_count; i++)
+      if (unit->blocks[b].warps[i].state != TS__WARP_DONE) return false;
   return true;
 }
 
 /* Every warp once; answers whether any did something. */
-static bool run_round(struct ts__block *block) {
+static bool run_round(struct ts__unit *unit) {
   bool progress = false;
-  for (uint32_t i = 0; i < block->warp_count && block->status == TS_OK; i++)
-    if (block->warps[i].state != TS__WARP_DONE && run_warp(&block->warps[i], SLICE_INSNS))
-      progress = true;
+  for (uint32_t b = 0; b < unit->block_count; b++) {
+    struct ts__block *block = &unit->blocks[b];
+    for (uint32_t i = 0; i < block->warp_count; i++) {
+      if (block->warps[i].state == TS__WARP_DONE) continue;
+      if (run_warp(&block->warps[i], SLICE_INSNS)) progress = true;
+      if (block->status != TS_OK) return progress;
+    }
+  }
   return progress;
 }
 
-/* A round without progress may still have recorded arrivals that release warps which had their turn
- * earlier in it, so only a second one proves that nobody can go on. */
-static enum ts_status run_in_order(struct ts__block *block) {
-  uint32_t fruitless_rounds = 0;
-  while (block->status == TS_OK && !all_done(block)) {
-    if (run_round(block) || (block->status == TS_OK && deliver_oldest(block)))
-      fruitless_rounds = 0;
-    else if (block->status == TS_OK && ++fruitless_rounds == 2) {
-      if (!ts__mbarrier_release(block)) return report_deadlock(block);
-      fruitless_rounds = 0;
-    }
+static bool release_waits(struct ts__unit *unit) {
+  bool released = false;
+  for (uint32_t i = 0; i < unit->block_count; i++)
+    released |= ts__mbarrier_release(&unit->blocks[i]);
+  return released;
+}
+
+/* Everybody is asked; *fruitless_rounds counts in vain. A round without progress may still have
+ * recorded arrivals that release warps which had their turn earlier in it, so only a second one
+ * proves that nobody can go on. */
+static void ask_all(struct ts__unit *unit, uint32_t *fruitless_rounds) {
+  bool progress = run_round(unit);
+  if (unit_status(unit) != TS_OK) return;
+  if (progress || deliver_oldest(unit)) {
+    *fruitless_rounds = 0;
+  } else if (++*fruitless_rounds == 2) {
+    if (!release_waits(unit)) report_deadlock(unit);
+    *fruitless_rounds = 0;
   }
-  return block->status;
+}
+
+static enum ts_status run_in_order(struct ts__unit *unit) {
+  uint32_t fruitless_rounds = 0;
+  while (unit_status(unit) == TS_OK && !all_done(unit))
+    ask_all(unit, &fruitless_rounds);
+  return unit_status(unit);
 }
 
 /* --- random */
@@ -233,40 +267,40 @@ static bool deliver_random(struct ts__block *block) {
   return false;
 }
 
-static struct ts__warp *random_warp(struct ts__block *block) {
-  uint32_t start = (uint32_t)(next_random(block) % block->warp_count);
-  for (uint32_t i = 0; i < block->warp_count; i++) {
-    struct ts__warp *warp = &block->warps[(start + i) % block->warp_count];
+/* A warp that is not done; NULL: there is none. The first block's generator decides. */
+static struct ts__warp *random_warp(struct ts__unit *unit) {
+  uint32_t warp_count = unit->blocks[0].warp_count, count = unit->block_count * warp_count;
+  uint32_t start = (uint32_t)(next_random(&unit->blocks[0]) % count);
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t k = (start + i) % count;
+    struct ts__warp *warp = &unit->blocks[k / warp_count].warps[k % warp_count];
     if (warp->state != TS__WARP_DONE) return warp;
   }
   return NULL;
 }
 
-static enum ts_status run_random(struct ts__block *block) {
+static enum ts_status run_random(struct ts__unit *unit) {
   uint32_t fruitless_tries = 0, fruitless_rounds = 0;
   for (;;) {
-    struct ts__warp *warp = block->status == TS_OK ? random_warp(block) : NULL;
-    if (!warp) return block->status;
-    bool progress = deliver_random(block);
-    uint64_t slice = 1 + next_random(block) % RANDOM_SLICE_INSNS;
-    if (block->status == TS_OK && run_warp(warp, slice)) progress = true;
+    struct ts__warp *warp = unit_status(unit) == TS_OK ? random_warp(unit) : NULL;
+    if (!warp) return unit_status(unit);
+    bool progress = deliver_random(warp->block);
+    uint64_t slice = 1 + next_random(warp->block) % RANDOM_SLICE_INSNS;
+    if (warp->block->status == TS_OK && run_warp(warp, slice)) progress = true;
     if (progress) {
       fruitless_tries = fruitless_rounds = 0;
-    } else if (++fruitless_tries > 2 * block->warp_count) {
+    } else if (++fruitless_tries > 2 * unit->block_count * unit->blocks[0].warp_count) {
       /* Chance does not prove a deadlock: everybody is asked. */
       fruitless_tries = 0;
-      if (run_round(block) || (block->status == TS_OK && deliver_oldest(block)))
-        fruitless_rounds = 0;
-      else if (block->status == TS_OK && ++fruitless_rounds == 2) {
-        if (!ts__mbarrier_release(block)) return report_deadlock(block);
-        fruitless_rounds = 0;
-      }
+      ask_all(unit, &fruitless_rounds);
     }
   }
 }
 
-enum ts_status ts__block_run(struct ts__block *block) {
-  bool is_random = block->program->options->schedule == TS_SCHEDULE_RANDOM;
-  TS_TRY(is_random ? run_random(block) : run_in_order(block));
-  return ts__async_drain(block);
+enum ts_status ts__unit_run(struct ts__unit *unit) {
+  bool is_random = unit->blocks[0].program->options->schedule == TS_SCHEDULE_RANDOM;
+  TS_TRY(is_random ? run_random(unit) : run_in_order(unit));
+  for (uint32_t i = 0; i < unit->block_count; i++)
+    TS_TRY(ts__async_drain(&unit->blocks[i]));
+  return TS_OK;
 }

@@ -388,7 +388,7 @@ START_TEST(test_launch_checks) {
   check_launch(most_shared, TS_OK, NULL);
   check_launch(much_shared, TS_BAD_INPUT, "1000 bytes of static and 231425 of dynamic");
   check_launch(endless_shared, TS_BAD_INPUT, "dynamic shared memory");
-  check_launch(a_cluster, TS_UNSUPPORTED, "clusters");
+  check_launch(a_cluster, TS_BAD_INPUT, "no multiple of the cluster");
   check_launch(no_function, TS_BAD_INPUT, "no such function");
   check_launch(an_argument, TS_BAD_INPUT, "1 arguments for 0 parameters");
   check_launch(small_machine, TS_BAD_INPUT, "array acc alone 256");
