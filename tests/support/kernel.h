@@ -96,14 +96,14 @@ static inline void kernel_begin(struct kernel *k, const char *body) {
 
 static inline void kernel_scalar(struct kernel *k, uint64_t encoding) {
   ck_assert_uint_lt(k->launch.arg_count, KERNEL_MAX_ARGS);
-  k->args[k->launch.arg_count++] = (struct ts_launch_arg){TS_LAUNCH_ARG_SCALAR, encoding};
+  k->args[k->launch.arg_count++] = (struct ts_launch_arg){TS_LAUNCH_ARG_SCALAR, encoding, false};
 }
 
 /* A tensor map argument; its global address is that of a buffer made before. */
 static inline void kernel_map(struct kernel *k, struct ts_tensormap map) {
   ck_assert_uint_lt(k->plan.tensormap_count, KERNEL_MAX_MAPS);
   k->args[k->launch.arg_count++] =
-      (struct ts_launch_arg){TS_LAUNCH_ARG_TENSORMAP, k->plan.tensormap_count};
+      (struct ts_launch_arg){TS_LAUNCH_ARG_TENSORMAP, k->plan.tensormap_count, false};
   k->maps[k->plan.tensormap_count++] = map;
 }
 
@@ -113,7 +113,7 @@ static inline void *kernel_buffer(struct kernel *k, const char *name, enum ts_dt
   ck_assert_uint_lt(k->launch.arg_count, KERNEL_MAX_ARGS);
   ck_assert_int_eq(ts_device_allocate(&k->ctx, &k->memory, name, dtype, size_bytes, &address),
                    TS_OK);
-  k->args[k->launch.arg_count++] = (struct ts_launch_arg){TS_LAUNCH_ARG_POINTER, address};
+  k->args[k->launch.arg_count++] = (struct ts_launch_arg){TS_LAUNCH_ARG_POINTER, address, false};
   return k->memory.allocations.data[k->memory.allocations.count - 1].data;
 }
 
