@@ -162,4 +162,34 @@ const char *ts__shape_text(uint32_t rank, const int64_t *shape, char *buffer, si
 /* Number of single-character edits between two texts, at most limit + 1. */
 unsigned ts__edit_distance(const char *a, const char *b, unsigned limit);
 
+/* --- instructions by name (num.c, num_matrix.c) */
+
+struct ts_num_instruction;
+struct ts_num_listing;
+struct ts_num_operand;
+
+/* What one name of a profile means to the tables of src/num. */
+struct ts__num_profile {
+  const char *name;
+  uint8_t scalar; /* enum ts_scalar_profile */
+  enum ts_mma_profile matrix;
+  const char *fidelity; /* of all its scalar instructions, or NULL */
+};
+
+enum { TS__NUM_PROFILE_COUNT = 5 };
+extern const struct ts__num_profile ts__num_profiles[TS__NUM_PROFILE_COUNT];
+
+/* Which code carries out an instruction. */
+enum ts__num_kind { TS__NUM_SCALAR, TS__NUM_MATRIX, TS__NUM_MATRIX_SCALED, TS__NUM_MATRIX_BITS };
+
+/* type may be followed by a blank and more. */
+void ts__num_operand(struct ts_num_operand *operand, const char *name, size_t name_length,
+                     const char *type, uint32_t rows, uint32_t columns);
+/* instruction has its name and profile. */
+enum ts_result ts__num_matrix_find(const char *name, const struct ts__num_profile *profile,
+                                   struct ts_num_instruction *instruction);
+enum ts_result ts__num_matrix_run(const struct ts_num_instruction *instruction, void *result,
+                                  const void *const *operands, size_t count);
+enum ts_result ts__num_matrix_list(uint32_t index, struct ts_num_listing *listing);
+
 #endif

@@ -1,7 +1,7 @@
 /* The command line: a thin layer over the public API. stdout carries results, stderr the rest.
  *
  * Files: main.c (commands, help), options.c (parsing), run.c, events.c, list.c (import, ops,
- * machines), report.c (diagnostics, JSON). */
+ * machines), num.c, report.c (diagnostics, JSON). */
 #ifndef CLI_CLI_PRIV_H
 #define CLI_CLI_PRIV_H
 
@@ -28,7 +28,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_command_run, cli_command_events, cli_command_import,
-    cli_command_ops, cli_command_machines;
+    cli_command_ops, cli_command_machines, cli_command_num;
 /* Ends with NULL. */
 extern const struct cli_command *const cli_commands[];
 
