@@ -170,13 +170,19 @@ TS_API void ts_sim_clear_arguments(struct ts_sim *sim);
 
 /* All zero is the default. */
 struct ts_run_settings {
-  const char *schedule;    /* "eager" (NULL), "lazy" or "random:SEED" */
+  /* "eager" (NULL), "lazy", "random:SEED" or "last:WARP" (that warp, and what it copies, as late as
+   * possible). "explore:N": eager, lazy, last: of every warp and N random ones; the tensors are then
+   * those of the eager run, and a difference is TS_RESULT_HAZARD. */
+  const char *schedule;
   uint32_t worker_count;   /* host threads; 0: one. The bits do not depend on it */
   const char *events_path; /* event file to write, or NULL; forces one worker */
   int stop_at_first_hazard;
   /* Called now and then by the calling thread. */
   void (*progress)(void *user, uint64_t done_blocks, uint64_t all_blocks);
   void *progress_user;
+  int checks;       /* all hazard checks: one thread, several times slower, the same bits */
+  int check_numbers; /* with checks: remarks where NaNs and infinities are born */
+  int check_speed;   /* with checks: performance remarks */
 };
 
 /* Executes the host function and all its launches. Every run starts from the arguments as they were

@@ -63,6 +63,9 @@ class CRunSettings(ctypes.Structure):
         ("stop_at_first_hazard", c_int),
         ("progress", c_void_p),
         ("progress_user", c_void_p),
+        ("checks", c_int),
+        ("check_numbers", c_int),
+        ("check_speed", c_int),
     ]
 
 

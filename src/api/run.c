@@ -2,10 +2,11 @@
 #include "api/api_priv.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORKERS = 256, OUTPUT_FILL = 0xA5 };
+enum { MAX_WORKERS = 256, OUTPUT_FILL = 0xA5, MAX_EXPLORED = 10000 };
 
 void ts__run_clear(struct ts_sim *sim) {
   ts_device_memory_free(&sim->memory);
@@ -180,6 +181,8 @@ static enum ts_result fill_tensors(struct ts_sim *sim) {
     if (!parameter->tvm->is_tensor || tensor->size_bytes == 0) continue;
     uint8_t *data = ts_device_pointer(&sim->memory, tensor->address, tensor->size_bytes);
     enum ts_dtype dtype = (enum ts_dtype)tensor->dtype;
+    if (argument == &fallback)
+      sim->memory.allocations.data[tensor->address >> TS_ADDRESS_SHIFT].is_unset = true;
     if (argument->kind == TS__ARGUMENT_MEMORY)
       memcpy(data, argument->data, (size_t)tensor->size_bytes);
     else if (!ts__init_fill(&argument->init, argument->seed, dtype, tensor->elem_count, data))
@@ -239,23 +242,33 @@ static enum ts_status describe_program(struct ts_sim *sim, struct ts_trace_progr
 
 /* --- running */
 
-static enum ts_result parse_schedule(struct ts_sim *sim, const char *text,
-                                     struct ts_run_options *options) {
-  static const char prefix[] = "random:";
+/* The number behind the prefix; false when the text has another form. */
+static bool schedule_number(const char *text, const char *prefix, uint64_t *number) {
   char *end;
+  size_t length = strlen(prefix);
+  if (strncmp(text, prefix, length) != 0 || text[length] < '0' || text[length] > '9') return false;
+  errno = 0;
+  *number = strtoull(text + length, &end, 0);
+  return !*end && !errno;
+}
+
+/* *explored: random schedules of explore:N, UINT64_MAX for other schedules. */
+static enum ts_result parse_schedule(struct ts_sim *sim, const char *text,
+                                     struct ts_run_options *options, uint64_t *explored) {
+  *explored = UINT64_MAX;
   options->schedule = TS_SCHEDULE_EAGER;
   if (!text || strcmp(text, "eager") == 0) return TS_RESULT_OK;
+  if (schedule_number(text, "explore:", explored) && *explored <= MAX_EXPLORED) return TS_RESULT_OK;
   options->schedule = TS_SCHEDULE_LAZY;
   if (strcmp(text, "lazy") == 0) return TS_RESULT_OK;
   options->schedule = TS_SCHEDULE_RANDOM;
-  const char *seed = text + sizeof prefix - 1;
-  if (strncmp(text, prefix, sizeof prefix - 1) == 0 && *seed >= '0' && *seed <= '9') {
-    errno = 0;
-    options->seed = strtoull(seed, &end, 0);
-    if (!*end && !errno) return TS_RESULT_OK;
-  }
+  if (schedule_number(text, "random:", &options->seed)) return TS_RESULT_OK;
+  options->schedule = TS_SCHEDULE_LAST;
+  if (schedule_number(text, "last:", &options->seed)) return TS_RESULT_OK;
   return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING,
-                      "schedule '%.64s' is not known; expected eager, lazy or random:SEED", text);
+                      "schedule '%.64s' is not known; expected eager, lazy, random:SEED, last:WARP "
+                      "or explore:N with N up to %d",
+                      text, MAX_EXPLORED);
 }
 
 /* Statuses after which memory and events are worth keeping. */
@@ -304,6 +317,138 @@ static enum ts_result execute(struct ts_sim *sim, const struct ts_run_settings *
   return ts__result(status);
 }
 
+/* --- exploring */
+
+/* The bytes of all tensors, one after another. */
+static enum ts_status save_tensors(struct ts_sim *sim, uint8_t **image, uint64_t *size_bytes) {
+  *size_bytes = 0;
+  for (uint32_t i = 0; i < sim->parameter_count; i++)
+    *size_bytes += sim->parameters[i].tvm->is_tensor ? sim->parameters[i].tensor.size_bytes : 0;
+  *image = sim->allocator.resize(sim->allocator.user, NULL, 0, (size_t)*size_bytes + 1);
+  if (!*image) return ts_fail_memory(&sim->ctx);
+  uint8_t *at = *image;
+  for (uint32_t i = 0; i < sim->parameter_count; i++) {
+    const struct ts__tensor *tensor = &sim->parameters[i].tensor;
+    if (!sim->parameters[i].tvm->is_tensor || tensor->size_bytes == 0) continue;
+    memcpy(at, ts_device_pointer(&sim->memory, tensor->address, tensor->size_bytes),
+           (size_t)tensor->size_bytes);
+    at += tensor->size_bytes;
+  }
+  return TS_OK;
+}
+
+/* The first tensor that differs from the image; its first differing byte in *offset. */
+static const struct ts__parameter *find_difference(struct ts_sim *sim, const uint8_t *image,
+                                                   uint64_t *offset) {
+  for (uint32_t i = 0; i < sim->parameter_count; i++) {
+    const struct ts__parameter *parameter = &sim->parameters[i];
+    const struct ts__tensor *tensor = &parameter->tensor;
+    if (!parameter->tvm->is_tensor || tensor->size_bytes == 0) continue;
+    const uint8_t *now = ts_device_pointer(&sim->memory, tensor->address, tensor->size_bytes);
+    if (memcmp(now, image, (size_t)tensor->size_bytes) != 0) {
+      for (*offset = 0; now[*offset] == image[*offset];)
+        ++*offset;
+      return parameter;
+    }
+    image += tensor->size_bytes;
+  }
+  return NULL;
+}
+
+static void report_difference(struct ts_sim *sim, const char *schedule, enum ts_status status,
+                              enum ts_status eager_status, const struct ts__parameter *parameter,
+                              uint64_t offset) {
+  char message[256];
+  if (status != eager_status) {
+    snprintf(message, sizeof message, "schedule %s ends otherwise than eager: %s", schedule,
+             ts_result_text(ts__result(status)));
+  } else {
+    uint64_t bits = ts_dtype_bits((enum ts_dtype)parameter->tensor.dtype);
+    snprintf(message, sizeof message,
+             "schedule %s gives other bits than eager, first at element %llu of %s", schedule,
+             (unsigned long long)(offset * 8 / (bits ? bits : 8)), parameter->tvm->name);
+  }
+  struct ts_diag diag = {.code = TS_DIAG_SCHEDULE_DEPENDENT,
+                         .message = message,
+                         .hint = "run with --schedule and the schedule named here to look closer",
+                         .place = TS_FILE_PLACE(schedule), /* each differs in place */
+                         .block = -1,
+                         .warp = -1,
+                         .lane = -1};
+  ts_diag_add(&sim->diags, &diag);
+}
+
+/* Runs anew under one schedule and compares. */
+static enum ts_result explore_one(struct ts_sim *sim, const struct ts_run_settings *settings,
+                                  struct ts_run_options *options, const char *schedule,
+                                  const uint8_t *image, enum ts_result eager, bool *differs) {
+  uint64_t offset = 0;
+  ts__run_clear(sim);
+  enum ts_result result = execute(sim, settings, options);
+  if (!sim->has_run) return result;
+  const struct ts__parameter *parameter =
+      result == eager ? find_difference(sim, image, &offset) : NULL;
+  if (result == eager && !parameter) return TS_RESULT_OK;
+  *differs = true;
+  report_difference(sim, schedule, (enum ts_status)result, (enum ts_status)eager, parameter,
+                    offset);
+  return TS_RESULT_OK;
+}
+
+static uint32_t most_warps(const struct ts_launch_plan *plan) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < plan->launch_count; i++) {
+    const uint32_t *block = plan->launches[i].block;
+    uint32_t warps = (block[0] * block[1] * block[2] + 31) / 32;
+    if (warps > most) most = warps;
+  }
+  return most;
+}
+
+/* Schedules in the order in which they are tried: lazy, last of every warp, then random ones. */
+static enum ts_result explore_all(struct ts_sim *sim, const struct ts_run_settings *settings,
+                                  const struct ts_run_options *eager_options, uint64_t random_count,
+                                  const uint8_t *image, enum ts_result eager, bool *differs) {
+  uint64_t warps = most_warps(&sim->plan);
+  for (uint64_t i = 0; i < 1 + warps + random_count; i++) {
+    struct ts_run_options options = *eager_options;
+    char schedule[48] = "lazy";
+    options.schedule = TS_SCHEDULE_LAZY;
+    if (i > warps) {
+      options.schedule = TS_SCHEDULE_RANDOM;
+      options.seed = i - warps;
+      snprintf(schedule, sizeof schedule, "random:%llu", (unsigned long long)options.seed);
+    } else if (i > 0) {
+      options.schedule = TS_SCHEDULE_LAST;
+      options.seed = i - 1;
+      snprintf(schedule, sizeof schedule, "last:%llu", (unsigned long long)options.seed);
+    }
+    TS__TRY_RESULT(explore_one(sim, settings, &options, schedule, image, eager, differs));
+  }
+  return TS_RESULT_OK;
+}
+
+static enum ts_result explore(struct ts_sim *sim, const struct ts_run_settings *settings,
+                              struct ts_run_options *options, uint64_t random_count) {
+  struct ts_run_settings quiet = *settings;
+  uint8_t *image = NULL;
+  uint64_t size_bytes = 0;
+  bool differs = false;
+  enum ts_result eager = execute(sim, settings, options);
+  if (!sim->has_run) return eager;
+  enum ts_result result = ts__result(save_tensors(sim, &image, &size_bytes));
+  quiet.events_path = NULL;
+  options->sink = &ts_sink_null;
+  if (result == TS_RESULT_OK)
+    result = explore_all(sim, &quiet, options, random_count, image, eager, &differs);
+  if (image) sim->allocator.resize(sim->allocator.user, image, (size_t)size_bytes + 1, 0);
+  if (result != TS_RESULT_OK) return result;
+  /* The tensors that stay are those of the eager run; its diagnostics merge with the first ones. */
+  ts__run_clear(sim);
+  result = execute(sim, &quiet, options);
+  return result == TS_RESULT_OK && differs ? TS_RESULT_HAZARD : result;
+}
+
 enum ts_result ts_sim_run(struct ts_sim *sim, const struct ts_run_settings *settings) {
   static const struct ts_run_settings defaults;
   if (!settings) settings = &defaults;
@@ -312,12 +457,17 @@ enum ts_result ts_sim_run(struct ts_sim *sim, const struct ts_run_settings *sett
                                    .worker_count = workers < MAX_WORKERS ? workers : MAX_WORKERS,
                                    .sink = &ts_sink_null,
                                    .stop_at_first_hazard = settings->stop_at_first_hazard != 0,
+                                   .checks = settings->checks != 0,
+                                   .check_numbers = settings->check_numbers != 0,
+                                   .check_speed = settings->check_speed != 0,
                                    .progress = settings->progress,
                                    .progress_user = settings->progress_user};
   if (!sim->tvm) return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING, "no case is open");
-  TS__TRY_RESULT(parse_schedule(sim, settings->schedule, &options));
+  uint64_t explored;
+  TS__TRY_RESULT(parse_schedule(sim, settings->schedule, &options, &explored));
   ts__run_clear(sim);
-  enum ts_result result = execute(sim, settings, &options);
+  enum ts_result result = explored == UINT64_MAX ? execute(sim, settings, &options)
+                                                 : explore(sim, settings, &options, explored);
   if (!sim->has_run) ts__run_clear(sim);
   return result;
 }

@@ -1,6 +1,6 @@
 /* The command line: a thin layer over the public API. stdout carries results, stderr the rest.
  *
- * Files: main.c (commands, help), options.c (parsing), run.c, events.c, list.c (import, ops,
+ * Files: main.c (commands, help), options.c (parsing), run.c, check.c, shown.c, events.c, list.c (import, ops,
  * machines), num.c, report.c (diagnostics, JSON). */
 #ifndef CLI_CLI_PRIV_H
 #define CLI_CLI_PRIV_H
@@ -27,8 +27,8 @@ struct cli_command {
   int (*run)(const struct cli_command *command, int argc, char **argv); /* after the name */
 };
 
-extern const struct cli_command cli_command_run, cli_command_events, cli_command_import,
-    cli_command_ops, cli_command_machines, cli_command_num;
+extern const struct cli_command cli_command_run, cli_command_check, cli_command_events,
+    cli_command_import, cli_command_ops, cli_command_machines, cli_command_num;
 /* Ends with NULL. */
 extern const struct cli_command *const cli_commands[];
 
@@ -64,12 +64,28 @@ void cli_print_help(const struct cli_command *command);
 /* The candidate nearest to text, or NULL when none is near. */
 const char *cli_nearest(const char *text, const char *const *candidates, size_t count);
 
+/* --- running (shown.c) */
+
+/* Values of --arg. */
+struct cli_arguments {
+  const char *texts[CLI_MAX_ARGUMENTS];
+  size_t count;
+};
+/* False after telling stderr. */
+bool cli_take_argument(const struct cli_command *command, struct cli_arguments *arguments,
+                       const char *value);
+enum ts_result cli_set_arguments(struct ts_sim *sim, const struct cli_arguments *arguments);
+/* Runs, with a progress bar when stderr is a terminal. */
+enum ts_result cli_run_shown(struct ts_sim *sim, struct ts_run_settings *settings);
+
 /* --- reports */
 
 /* A simulation, or NULL after telling stderr. */
 struct ts_sim *cli_create(void);
 /* Writes all diagnostics to stderr as text. */
 void cli_print_diagnostics(const struct ts_sim *sim);
+/* A SARIF 2.1.0 log: one run, a rule for each code that occurs. */
+void cli_sarif(FILE *stream, const struct ts_sim *sim);
 /* As the value of a JSON field: an array. */
 void cli_json_diagnostics(FILE *stream, const struct ts_sim *sim);
 void cli_json_text(FILE *stream, const char *text); /* NULL gives null */

@@ -2,7 +2,6 @@
 #include "cli/cli_priv.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const struct cli_option options[] = {
@@ -24,45 +23,11 @@ static const struct cli_option options[] = {
 struct run_request {
   const struct cli_command *command;
   const char *folder, *out, *machine;
-  const char *arguments[CLI_MAX_ARGUMENTS];
-  size_t argument_count;
+  struct cli_arguments arguments;
   struct ts_run_settings settings;
   enum ts_fast_math fast_math;
   bool wants_hash, wants_stats, wants_fidelity, is_json;
 };
-
-/* --- progress */
-
-struct progress {
-  struct timespec start;
-  bool is_shown;
-  int last_percent;
-};
-
-static double seconds_since(const struct timespec *start) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)(now.tv_sec - start->tv_sec) + 1e-9 * (double)(now.tv_nsec - start->tv_nsec);
-}
-
-static void show_progress(void *user, uint64_t done_blocks, uint64_t all_blocks) {
-  enum { WIDTH = 40 };
-  struct progress *progress = user;
-  if (all_blocks == 0 || (!progress->is_shown && seconds_since(&progress->start) < 1)) return;
-  int percent = (int)(100 * (double)done_blocks / (double)all_blocks);
-  if (progress->is_shown && percent == progress->last_percent) return;
-  int filled = percent * WIDTH / 100;
-  fprintf(stderr, "\r[%.*s%*s] %3d%% of %llu blocks", filled,
-          "########################################", WIDTH - filled, "", percent,
-          (unsigned long long)all_blocks);
-  fflush(stderr);
-  progress->is_shown = true;
-  progress->last_percent = percent;
-}
-
-static void end_progress(const struct progress *progress) {
-  if (progress->is_shown) fprintf(stderr, "\r%76s\r", "");
-}
 
 /* --- the request */
 
@@ -73,20 +38,6 @@ static bool take_fast_math(struct run_request *request, const char *value) {
   return false;
 }
 
-static bool take_argument(struct run_request *request, const char *value) {
-  const char *equals = strchr(value, '=');
-  if (!equals || equals == value) {
-    cli_usage_error(request->command, "--arg: expected NAME=WHAT, found '%s'", value);
-    return false;
-  }
-  if (request->argument_count == CLI_MAX_ARGUMENTS) {
-    cli_usage_error(request->command, "--arg: more than %d arguments", CLI_MAX_ARGUMENTS);
-    return false;
-  }
-  request->arguments[request->argument_count++] = value;
-  return true;
-}
-
 static bool take_jobs(struct run_request *request, const char *value) {
   unsigned long long number;
   if (!cli_number(request->command, "-j", value, 1, 256, &number)) return false;
@@ -95,7 +46,8 @@ static bool take_jobs(struct run_request *request, const char *value) {
 }
 
 static bool take_option(struct run_request *request, const char *name, const char *value) {
-  if (strcmp(name, "--arg") == 0) return take_argument(request, value);
+  if (strcmp(name, "--arg") == 0)
+    return cli_take_argument(request->command, &request->arguments, value);
   if (strcmp(name, "--jobs") == 0) return take_jobs(request, value);
   if (strcmp(name, "--fast-math") == 0) return take_fast_math(request, value);
   if (strcmp(name, "--format") == 0) return cli_format(request->command, value, &request->is_json);
@@ -138,17 +90,6 @@ static int parse(struct run_request *request, int argc, char **argv) {
       return cli_usage_error(request->command, "which case folder?");
     }
   }
-}
-
-static enum ts_result set_arguments(struct ts_sim *sim, const struct run_request *request) {
-  for (size_t i = 0; i < request->argument_count; i++) {
-    char name[256];
-    const char *text = request->arguments[i], *equals = strchr(text, '=');
-    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
-    enum ts_result result = ts_sim_set_text(sim, name, equals + 1);
-    if (result != TS_RESULT_OK) return result;
-  }
-  return TS_RESULT_OK;
 }
 
 /* --- results */
@@ -303,20 +244,13 @@ static void print_text(struct ts_sim *sim, const struct run_request *request,
 
 static enum ts_result execute(struct ts_sim *sim, struct run_request *request) {
   char folder[4096];
-  struct progress progress = {.is_shown = false};
   enum ts_result result = TS_RESULT_OK;
   if (request->machine)
     result = ts_sim_set_machine(sim, cli_machine_folder(folder, sizeof folder), request->machine);
   if (result == TS_RESULT_OK) result = ts_sim_open(sim, request->folder, request->fast_math);
-  if (result == TS_RESULT_OK) result = set_arguments(sim, request);
+  if (result == TS_RESULT_OK) result = cli_set_arguments(sim, &request->arguments);
   if (result != TS_RESULT_OK) return result;
-  clock_gettime(CLOCK_MONOTONIC, &progress.start);
-  if (isatty(STDERR_FILENO)) {
-    request->settings.progress = show_progress;
-    request->settings.progress_user = &progress;
-  }
-  result = ts_sim_run(sim, &request->settings);
-  end_progress(&progress);
+  result = cli_run_shown(sim, &request->settings);
   if (!has_outputs(result) || !request->out) return result;
   enum ts_result written = ts_sim_write_outputs(sim, request->out);
   return written != TS_RESULT_OK ? written : result;

@@ -2,7 +2,7 @@
  *
  * A copy lives from its issue until it has been delivered and, when it belongs to a group, all its
  * lanes have waited for that group. Waits for groups deliver what they need, so they never block. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -136,6 +136,7 @@ enum ts_status ts__copy_issue(struct ts__warp *warp, struct ts__copy *copy) {
   copy->is_grouped = copy->kind == TS__COPY_CP_ASYNC || copy->kind == TS__COPY_TMA_STORE ||
                      copy->kind == TS__COPY_BULK_STORE;
   copy->ticket = ++warp->block->next_ticket;
+  if (warp->block->check) ts__check_copy_issue(warp, copy);
   struct ts__async op = {.deliver = deliver_copy,
                          .ticket = copy->ticket,
                          .warp = warp->index,
@@ -195,6 +196,7 @@ enum ts_status ts__groups_wait(struct ts__warp *warp, enum ts__async_groups grou
       continue;
     }
     ts_pending_observe(&block->shared, copy->record, (uint64_t)1 << warp->index);
+    if (block->check) ts__check_copy_waited(warp, copy);
     *link = copy->next;
     state->groups[groups].count--;
     release(block, copy);

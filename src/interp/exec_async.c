@@ -3,7 +3,7 @@
  * Issue: checks the shared range, opens a pending record, queues the copy. Delivery: moves the
  * bytes and completes transactions. A copy instruction executed by several lanes is that many
  * copies. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -265,6 +265,8 @@ enum ts__step ts__exec_cp_async_mbarrier(struct ts__warp *warp, const struct ts_
     struct ts__mbarrier *mbarrier = ts__mbarrier_require(warp, code, lane, address);
     if (!mbarrier) return ts__after_checks(warp);
     if (!noinc) mbarrier->pending++;
+    if (warp->block->check)
+      ts__check_mbarrier_arrive(warp, code, lane, mbarrier->address, mbarrier->phase);
     struct ts__copy *copy = ts__copy_new(warp, code, TS__COPY_CP_ARRIVE);
     if (!copy) return ts__fault_memory(warp);
     copy->lanes = 1u << lane;

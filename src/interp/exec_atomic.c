@@ -1,6 +1,6 @@
 /* Atomic operations on global and shared memory: lanes ascending, and in a lane the components
  * ascending, each a read-modify-write of its own. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -97,6 +97,9 @@ static enum ts__step atomic(struct ts__warp *warp, const struct ts__code *code, 
     warp->block->status = ts__emit_memory(warp, code, space, true, &access);
     if (warp->block->status != TS_OK) return TS__STEP_FAULT;
   }
+  if (warp->block->check &&
+      ts__check_access(warp, code, space, TS__ACCESS_ATOMIC, &access) != TS__STEP_NEXT)
+    return TS__STEP_FAULT;
   const void *c = value_slots(warp, code, 2, &c_slots);
   const void *d = reduce == TS_IR_REDUCE_cas ? value_slots(warp, code, 3, &d_slots) : c;
   for (uint32_t rest = access.mask; rest; rest &= rest - 1) {

@@ -3,7 +3,7 @@
  * Arrivals are counted in threads: the active lanes, and with an explicit count also the lanes the
  * warp lacks (exited or beyond the block), since hardware counts such a warp as a whole. A barrier
  * without a count expects the living threads of the block. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <stdio.h>
 
@@ -67,6 +67,7 @@ static enum ts__step arrive(struct ts__warp *warp, const struct ts__code *code, 
                       "barrier %u is asked for %llu threads while others wait at it for %u", number,
                       (unsigned long long)expected, barrier->expected_threads);
   if (step == TS__STEP_FAULT) return step;
+  if (block->check) ts__check_barrier_arrive(warp, code, number, barrier->phase);
   if (barrier->arrived_threads == 0) barrier->expected_threads = (uint32_t)expected;
   uint32_t threads = count_bits(warp->active);
   if (barrier->expected_threads && !(barrier->arrived_warps & bit))
@@ -116,6 +117,7 @@ static enum ts__step sync_at(struct ts__warp *warp, const struct ts__code *code,
   }
   uint64_t phase = warp->barrier_phase - 1;
   warp->barrier_phase = 0;
+  if (warp->block->check) ts__check_barrier_pass(warp, number, phase);
   if (emit_sync(warp, code, TS_EVENT_WAIT, number, phase, 0) != TS_OK) return TS__STEP_FAULT;
   return TS__STEP_NEXT;
 }
@@ -167,6 +169,7 @@ enum ts__step ts__exec_fence_mbarrier_init(struct ts__warp *warp, const struct t
   return fence(warp, code);
 }
 enum ts__step ts__exec_fence_proxy_async(struct ts__warp *warp, const struct ts__code *code) {
+  if (warp->block->check) ts__check_fence_async(warp);
   return fence(warp, code);
 }
 

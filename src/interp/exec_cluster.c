@@ -1,6 +1,6 @@
 /* Blocks that work together (DOC: PTX ISA, barrier.cluster, mapa, shared::cluster): barriers over a
  * cluster or a grid, and shared memory of other blocks of the cluster. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -44,6 +44,8 @@ static enum ts__step arrive(struct ts__warp *warp, const struct ts__code *code,
   struct ts__group *group = warp->block->groups[scope];
   uint32_t threads = (uint32_t)__builtin_popcount(warp->active);
   warp->group_phase[scope] = group->phase + 1;
+  if (warp->block->check)
+    ts__check_barrier_arrive(warp, code, TS__NAMED_BARRIERS + scope, group->phase);
   warp->block->group_warps[scope] |= (uint64_t)1 << warp->index;
   group->arrived_threads += threads;
   if (emit_group(warp, code, TS_EVENT_ARRIVE, scope, group->phase, threads) != TS_OK)
@@ -60,6 +62,7 @@ static enum ts__step wait(struct ts__warp *warp, const struct ts__code *code,
   }
   uint64_t phase = warp->group_phase[scope] - 1;
   warp->group_phase[scope] = 0;
+  if (warp->block->check) ts__check_barrier_pass(warp, TS__NAMED_BARRIERS + scope, phase);
   enum ts_status status = emit_group(warp, code, TS_EVENT_WAIT, scope, phase, 0);
   return status == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
 }
@@ -231,6 +234,10 @@ enum ts__step ts__exec_st_cluster(struct ts__warp *warp, const struct ts__code *
     }
     const void *components = ts__is_wide(code->dtype) ? (const void *)wide : (const void *)narrow;
     ts_dtype_pack((enum ts_dtype)code->dtype, bytes, components, code->lanes);
+    struct ts__block *target = ts__cluster_block(warp, code, lane, ranks[lane]);
+    if (warp->block->check && target)
+      ts__check_remote_write(target, code, addresses[lane],
+                             ts_dtype_packed_bytes((enum ts_dtype)code->dtype, code->lanes));
   }
   return ts__after_checks(warp);
 }

@@ -2,7 +2,7 @@
  * transaction count is zero; expect_tx may come after the transactions, so the count may go below
  * zero. A wait for parity p passes when the phase with that parity has completed: the number of
  * completed phases is odd for p = 0 and even for p = 1. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -143,7 +143,8 @@ enum ts__step ts__exec_mbarrier_init(struct ts__warp *warp, const struct ts__cod
     struct ts__mbarrier fresh = {.address = (uint32_t)address,
                                  .is_initialised = true,
                                  .expected = (uint32_t)count,
-                                 .pending = (uint32_t)count};
+                                 .pending = (uint32_t)count,
+                                 .tx_insn = code->insn};
     size_t i = lower_bound(block, fresh.address);
     size_t behind = block->mbarriers.count - i;
     if (behind == 0 || block->mbarriers.data[i].address != fresh.address) {
@@ -153,6 +154,7 @@ enum ts__step ts__exec_mbarrier_init(struct ts__warp *warp, const struct ts__cod
       block->mbarriers.count++;
     }
     block->mbarriers.data[i] = fresh;
+    if (block->check) ts__check_mbarrier_init(warp, code, lane, fresh.address);
     uint64_t image = count;
     memcpy(block->shared.data + address, &image, sizeof image);
     block->shared.version++;
@@ -172,8 +174,11 @@ static enum ts__step expect_and_arrive(struct ts__warp *warp, const struct ts__c
   enum ts__step step =
       emit_sync(warp, code, TS_EVENT_ARRIVE, mbarrier, mbarrier->phase, arrivals, bytes);
   if (step != TS__STEP_NEXT) return step;
+  if (warp->block->check && arrives && block == warp->block)
+    ts__check_mbarrier_arrive(warp, code, lane, mbarrier->address, mbarrier->phase);
   if (expects) {
     mbarrier->tx_bytes += (int64_t)bytes;
+    mbarrier->tx_insn = code->insn;
     if (bytes > MAX_COUNT || mbarrier->tx_bytes > MAX_COUNT)
       return ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE, NULL,
                         "the mbarrier at %s expects %lld bytes: at most %d can be counted",
@@ -281,6 +286,8 @@ static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code
   uint64_t bit = (uint64_t)1 << warp->index;
   ts_pending_observe_sync(&block->shared, (uint32_t)address, seen, bit);
   if (seen) ts_pending_flow(&block->shared, mbarrier->completed_warps, bit);
+  if (block->check)
+    ts__check_mbarrier_pass(warp, (uint32_t)address, wanted < seen ? wanted : seen);
   /* A fresh mbarrier lets a wait for the odd parity pass: no phase, told as UINT32_MAX. */
   return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, seen - 1, 0, 0);
 }

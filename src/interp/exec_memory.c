@@ -4,7 +4,7 @@
  * not proceed have been reported and are left out (loads give 0). Then the bytes move: what each
  * lane has is consecutive in memory, so a lane's words are a row and slots are columns, and the
  * move is a transposition. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -373,6 +373,9 @@ static enum ts__step load(struct ts__warp *warp, const struct ts__code *code, en
     warp->block->status = ts__emit_memory(warp, code, space, false, &access);
     if (warp->block->status != TS_OK) return TS__STEP_FAULT;
   }
+  if (warp->block->check &&
+      ts__check_access(warp, code, space, TS__ACCESS_READ, &access) != TS__STEP_NEXT)
+    return TS__STEP_FAULT;
   uint32_t *dst = warp->regs + code->dst;
   if (code->dst_is_uniform) {
     uint32_t lane = ts__first_lane(warp->active);
@@ -426,6 +429,9 @@ static enum ts__step store(struct ts__warp *warp, const struct ts__code *code,
     if (warp->block->status != TS_OK) return TS__STEP_FAULT;
   }
   if (!access.mask) return TS__STEP_NEXT;
+  if (warp->block->check &&
+      ts__check_access(warp, code, space, TS__ACCESS_WRITE, &access) != TS__STEP_NEXT)
+    return TS__STEP_FAULT;
   const struct ts__operand *value = &code->operands[2];
   const void *slots =
       ts__is_wide(code->dtype)
@@ -433,7 +439,7 @@ static enum ts__step store(struct ts__warp *warp, const struct ts__code *code,
           : (const void *)ts__operand_slots32(warp, value, (uint32_t *)scratch.words);
   store_slots(warp, code, space, &access, slots);
   if (space == TS_SPACE_SHARED) warp->block->shared.version++;
-  return TS__STEP_NEXT;
+  return warp->block->check ? ts__check_stored(warp, code) : TS__STEP_NEXT;
 }
 
 enum ts__step ts__exec_ld_global(struct ts__warp *warp, const struct ts__code *code) {

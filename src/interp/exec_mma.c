@@ -1,5 +1,5 @@
 /* ldmatrix, stmatrix and mma (DOC: PTX ISA, warp-level matrix instructions). */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -100,6 +100,7 @@ enum ts__step ts__exec_ldmatrix(struct ts__warp *warp, const struct ts__code *co
   ts__address_lanes(warp, code, &code->operands[2], &code->operands[3], code->scale, code->offset,
                     addresses);
   find_rows(warp, code, addresses, count * MATRIX_ROWS, false, rows);
+  if (warp->block->check) ts__check_rows(warp, code, rows, count * MATRIX_ROWS, false);
   for (uint32_t i = 0; i < kept; i++) {
     uint32_t words[TS__LANES];
     load_matrix(words, rows + i * MATRIX_ROWS);
@@ -119,6 +120,7 @@ enum ts__step ts__exec_stmatrix(struct ts__warp *warp, const struct ts__code *co
   ts__address_lanes(warp, code, &code->operands[0], &code->operands[1], code->scale, code->offset,
                     addresses);
   find_rows(warp, code, addresses, count * MATRIX_ROWS, true, rows);
+  if (warp->block->check) ts__check_rows(warp, code, rows, count * MATRIX_ROWS, true);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t words[TS__LANES], scratch[TS__LANES];
     memcpy(words, ts__operand_slots32(warp, &code->operands[2 + i], scratch), sizeof words);

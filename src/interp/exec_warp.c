@@ -25,8 +25,8 @@ static uint32_t shuffle_source(int64_t mode, uint32_t lane, uint32_t b, uint32_t
   }
 }
 
-static void shuffle_sources(const struct ts__warp *warp, const struct ts__code *code,
-                            uint32_t source[TS__LANES]) {
+void ts__shuffle_sources(const struct ts__warp *warp, const struct ts__code *code,
+                         uint32_t source[TS__LANES]) {
   const struct ts__operand *distance = &code->operands[1];
   if (distance->is_uniform && code->scale == TS_IR_MODE_bfly && warp->active == UINT32_MAX &&
       ts__operand_lane(warp, &code->operands[2], 0) == TS__LANES && code->operands[2].is_uniform) {
@@ -48,7 +48,7 @@ enum ts__step ts__exec_shfl(struct ts__warp *warp, const struct ts__code *code) 
   _Alignas(64) uint64_t scratch[SLOTS];
   _Alignas(64) uint64_t result[SLOTS];
   uint32_t source[TS__LANES];
-  shuffle_sources(warp, code, source);
+  ts__shuffle_sources(warp, code, source);
   if (code->dst_is_wide) {
     const uint64_t *slots = ts__operand_slots64(warp, &code->operands[0], scratch);
     for (uint32_t i = 0; i < code->lanes; i++)

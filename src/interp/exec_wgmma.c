@@ -4,8 +4,7 @@
  * and done when its group is closed (eager), at the wait (lazy), or at either (random). Consecutive
  * instructions of a group on one accumulator are one product over a longer k: same bits, because a
  * product over several steps is defined as the chain of its steps. */
-#include "interp/interp_priv.h"
-#include "interp/wgmma_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -232,6 +231,21 @@ static bool check_operands(struct ts__warp *warp, const struct ts__code *code,
   return check_chunks(warp, code, &b, "B");
 }
 
+/* What the checks look at when the instruction is issued and when it has been waited for. */
+static void tell_checks(struct ts__warp *warp, const struct wgmma *w, bool is_done) {
+  struct ts__chunks a = {0}, b = ts__chunks_b(w->info, w->b_descriptor);
+  if (!w->a_registers) a = ts__chunks_a(w->info, w->a_descriptor, warp->index);
+  if (is_done) {
+    ts__check_operand_done(warp, w->code, &a);
+    ts__check_operand_done(warp, w->code, &b);
+    return;
+  }
+  if (!w->a_registers) ts__check_operand(warp, w->code, &a, "A");
+  ts__check_operand(warp, w->code, &b, "B");
+  ts__check_wgmma_registers(warp, w->code, w->a_registers, w->a_words, w->accumulator, w->c_words,
+                            w->is_zeroed);
+}
+
 /* Operands after A: descriptor of B, accumulator with its index, scale of D. */
 static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
                            const struct ts__matrix_info *info, uint32_t *a_registers,
@@ -255,6 +269,7 @@ static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
                       .c_words = c_words,
                       .is_zeroed = ts__operand_lane(warp, &code->operands[first + 3], lane) == 0};
   if (!check_operands(warp, code, w)) return ts__after_checks(warp);
+  if (warp->block->check) tell_checks(warp, w, false);
   *state->last = w;
   state->last = &w->next;
   warp->wgmma_count++;
@@ -320,6 +335,7 @@ enum ts__step ts__exec_wgmma_wait(struct ts__warp *warp, const struct ts__code *
   if (execute(warp, end_group) != TS_OK) return TS__STEP_FAULT;
   while (state->first && state->first->group < end_group) {
     struct wgmma *w = state->first;
+    if (warp->block->check) tell_checks(warp, w, true);
     state->first = w->next;
     w->next = state->free;
     state->free = w;
@@ -334,7 +350,7 @@ enum ts__step ts__exec_wgmma_wait(struct ts__warp *warp, const struct ts__code *
 
 /* Both only constrain the compiler and the hardware's register reads. */
 enum ts__step ts__exec_wgmma_fence(struct ts__warp *warp, const struct ts__code *code) {
-  (void)warp;
+  if (warp->block->check) ts__check_wgmma_fence(warp);
   (void)code;
   return TS__STEP_NEXT;
 }

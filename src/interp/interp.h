@@ -11,15 +11,23 @@
 #include "mem/mem.h"
 #include "trace/trace.h"
 
-enum ts_schedule_kind { TS_SCHEDULE_EAGER, TS_SCHEDULE_LAZY, TS_SCHEDULE_RANDOM };
+enum ts_schedule_kind {
+  TS_SCHEDULE_EAGER,
+  TS_SCHEDULE_LAZY,
+  TS_SCHEDULE_RANDOM,
+  TS_SCHEDULE_LAST /* as lazy, but warp `seed` of a block goes on only when nobody else can */
+};
 
 struct ts_run_options {
   const struct ts_machine *machine;
   enum ts_schedule_kind schedule;
-  uint64_t seed;         /* of TS_SCHEDULE_RANDOM */
+  uint64_t seed;         /* of TS_SCHEDULE_RANDOM; the warp of TS_SCHEDULE_LAST */
   uint32_t worker_count; /* host threads, at least 1 */
   struct ts_sink *sink;  /* ts_sink_null when nobody listens; a real sink forces one worker */
   bool stop_at_first_hazard;
+  bool checks;           /* all hazard checks; one worker, several times slower */
+  bool check_numbers;    /* with checks: numeric alarms as well */
+  bool check_speed;      /* with checks: performance remarks as well */
   uint64_t max_insns_per_warp; /* a warp that executes more ends the run with TS_LIMIT; 0 none */
   /* Called now and then from the main thread with blocks done so far; NULL is fine. */
   void (*progress)(void *user, uint64_t done_blocks, uint64_t all_blocks);

@@ -25,6 +25,7 @@ struct ts__warp;
 struct ts__block;
 struct ts__code;
 struct ts__program;
+struct ts__check; /* check_priv.h */
 
 /* What an instruction's function answers. */
 enum ts__step {
@@ -88,6 +89,8 @@ struct ts__program {
   bool has_matrix;           /* mma or wgmma: workers need scratch for them */
   const struct ts__lane_ops *lanes; /* loops for this host */
   uint64_t shared_bytes;            /* static + dynamic */
+  struct ts__check *check; /* of the blocks of a unit; NULL: hazard checks are off */
+  uint32_t global_granule_bytes;    /* smallest access of global memory, with checks */
   uint32_t warps_per_block, threads_per_block;
   uint32_t blocks_per_cluster, blocks_per_unit;
   struct ts_arena *arena;
@@ -137,6 +140,7 @@ struct ts__mbarrier {
   uint32_t expected;                  /* arrivals a phase */
   uint32_t pending;                   /* arrivals left in this phase */
   int64_t tx_bytes;                   /* expected minus completed */
+  uint32_t tx_insn;                   /* that changed it last, or initialised the mbarrier */
   uint64_t phase;                     /* completed phases */
   uint64_t arrived_warps;             /* of this phase; flows to waiters */
   uint64_t completed_warps;           /* of the last completed phase */
@@ -221,6 +225,7 @@ struct ts__block {
   struct ts_arena *scratch;               /* reset for every block */
   struct ts_mma_scratch *mma_scratch;     /* of the worker */
   struct ts__copy *free_copies;           /* exec_async.c: operands of done operations */
+  struct ts__check *check;                /* NULL: hazard checks are off */
   uint32_t wgmma_count;                   /* wgmma in flight, of all warps */
   struct ts__matrix_cache **matrix_cache; /* of the worker: prepared operands; *matrix_cache is made
                                             on first use, ts__matrix_cache_free ends it */
@@ -245,6 +250,10 @@ enum ts_status ts__program_decode(struct ts_ctx *ctx, struct ts__program *progra
  * not (join.c). From the arena. */
 enum ts_status ts__find_joins(struct ts_ctx *ctx, const struct ts_function *function,
                               struct ts_arena *arena, uint32_t **joins);
+
+/* Lane that each lane reads in a shfl (exec_warp.c). */
+void ts__shuffle_sources(const struct ts__warp *warp, const struct ts__code *code,
+                         uint32_t source[TS__LANES]);
 
 /* --- reconvergence (exec_control.c) */
 /* Goes to pc; lanes that reach a join wait there for the others. Answers JUMP. */
@@ -519,6 +528,9 @@ enum ts__box_fault ts__box_load(const struct ts_device_memory *memory,
 enum ts__box_fault ts__box_store(const struct ts_device_memory *memory,
                                  const struct ts_shared_memory *shared, const struct ts__box *box,
                                  enum ts_ir_reduce reduce);
+/* Calls for the global bytes of every row of the box that lie inside of tensor and allocation. */
+void ts__box_visit(const struct ts_device_memory *memory, const struct ts__box *box,
+                   void (*visit)(void *user, uint64_t address, uint64_t size_bytes), void *user);
 /* dst[i] = reduce(dst[i], src[i]) over count packed elements (at most TS__REDUCE_MAX). false when
  * the reduction is not defined for the dtype (count 0 asks for just that). */
 enum { TS__REDUCE_MAX = 2048 };

@@ -1,6 +1,6 @@
 /* Launches: checks against the machine, workers with the state of a unit of blocks each, and
  * diagnostics in the order of units whatever the number of workers. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include "base/pool.h"
 
@@ -187,6 +187,17 @@ static uint64_t warp_bytes(const struct ts__program *program) {
   return align64((uint64_t)program->reg_words * 4) + align64((uint64_t)program->local_words * 4);
 }
 
+/* TMA moves multiples of 16 bytes; cp.async may move 4 or 8, and neighbours must not be mixed up. */
+static uint32_t pending_granule_bytes(const struct ts_function *function) {
+  uint32_t granule_bytes = 16;
+  for (size_t i = 0; i < function->insns.count; i++) {
+    const struct ts_insn *insn = &function->insns.data[i];
+    if (insn->op == TS_OP_cp_async && ts_insn_attr(function, insn, TS_ATTR_bytes, 16) < 16)
+      granule_bytes = 4;
+  }
+  return granule_bytes;
+}
+
 static enum ts_status block_init(struct worker *worker, struct ts__block *block,
                                  const struct ts__program *program) {
   block->program = program;
@@ -197,7 +208,7 @@ static enum ts_status block_init(struct worker *worker, struct ts__block *block,
   block->mma_scratch = worker->mma_scratch;
   block->matrix_cache = &worker->matrix_cache;
   return ts_shared_init(&worker->ctx, &block->shared, worker->ctx.allocator, program->shared_bytes,
-                        program->warps_per_block);
+                        pending_granule_bytes(program->function), program->warps_per_block);
 }
 
 /* The blocks of a unit and the groups that they form. */
@@ -217,6 +228,7 @@ static enum ts_status unit_init(struct ts_ctx *ctx, struct worker *worker,
     block->groups[TS__GROUP_GRID] = &unit->grid;
     block->groups[TS__GROUP_CLUSTER] = &unit->clusters[i / size];
     block->rank = i % size;
+    if (program->check) block->check = &program->check[i];
     if (block->rank == 0)
       unit->clusters[i / size] = (struct ts__group){.blocks = block, .block_count = size};
     at = place_warps(block, program, at);
@@ -274,6 +286,12 @@ static void set_param(struct ts__warp *warp, const struct ts_reg *reg, uint32_t 
   }
 }
 
+/* The argument as the parameter's type holds it. */
+static uint64_t argument_encoding(const struct ts_launch_arg *arg, enum ts_dtype dtype) {
+  if (!arg->is_double || dtype == TS_DTYPE_f64) return arg->value;
+  return ts_num_convert1(dtype, TS_DTYPE_f64, 0, arg->value);
+}
+
 static void set_params(struct ts__warp *warp) {
   const struct ts__program *program = warp->program;
   const struct ts_function *function = program->function;
@@ -281,7 +299,8 @@ static void set_params(struct ts__warp *warp) {
     uint32_t reg = function->params.data[i].reg;
     if (reg != TS_NONE)
       set_param(warp, &function->regs.data[reg], program->reg_offset[reg],
-                program->launch->args[i].value);
+                argument_encoding(&program->launch->args[i],
+                                  (enum ts_dtype)function->params.data[i].dtype));
   }
 }
 
@@ -337,6 +356,7 @@ static enum ts_status block_start(struct ts__block *block, uint64_t cluster) {
   memset(block->group_warps, 0, sizeof block->group_warps);
   for (uint32_t i = 0; i < block->warp_count; i++)
     TS_TRY(warp_start(block, i));
+  if (block->check) ts__check_block_start(block);
   block->stats->block_count++;
   block->stats->warp_count += block->warp_count;
   return TS_OK;
@@ -362,6 +382,8 @@ static enum ts_status run_unit(struct ts__unit *unit, uint64_t index) {
       TS_TRY(ts__emit_agent(program, block->index, TS_EVENT_BLOCK, block->warp_count, 0));
   }
   TS_TRY(ts__unit_run(unit));
+  for (uint32_t i = 0; program->check && i < unit->block_count; i++)
+    ts__check_block_end(&unit->blocks[i]);
   for (uint32_t i = 0; is_listening && i < unit->block_count; i++)
     TS_TRY(ts__emit_agent(program, unit->blocks[i].index, TS_EVENT_END, 0, 0));
   return TS_OK;
@@ -456,7 +478,9 @@ static void add_stats(struct ts_run_stats *total, const struct ts_run_stats *par
 /* Events come from one thread, and updates of global memory in the order of blocks. */
 static uint32_t worker_count_of(const struct ts__program *program, uint64_t unit_count) {
   const struct ts_run_options *options = program->options;
-  if (options->sink != &ts_sink_null || program->is_ordered || options->worker_count < 1) return 1;
+  if (options->sink != &ts_sink_null || program->is_ordered || program->check ||
+      options->worker_count < 1)
+    return 1;
   uint64_t count = options->worker_count < MAX_WORKERS ? options->worker_count : MAX_WORKERS;
   return (uint32_t)(count < unit_count ? count : unit_count);
 }
@@ -532,22 +556,26 @@ static enum ts_status prepare(struct ts_ctx *ctx, struct ts__program *program) {
 }
 
 static enum ts_status run_launch(struct ts__program *program, struct ts_ctx *ctx,
-                                 const struct ts_module *module, struct ts_run_stats *stats) {
+                                 const struct ts_module *module, struct ts__check_run *check_run,
+                                 struct ts_run_stats *stats) {
   program->function = ts_module_find(module, program->launch->function);
   if (!program->function)
     return BAD_LAUNCH(ctx, "launch of %s: the module has no such function",
                       program->launch->function);
   TS_TRY(prepare(ctx, program));
   struct run run = {.ctx = ctx, .program = program};
-  enum ts_status status = run_blocks(&run);
+  enum ts_status status = check_run ? ts__check_launch(ctx, program, check_run) : TS_OK;
+  if (status == TS_OK) status = run_blocks(&run);
   run_free(&run, stats);
+  ts__check_launch_end(ctx, program);
   return status;
 }
 
-enum ts_status ts_interp_run(struct ts_ctx *ctx, const struct ts_module *module,
-                             const struct ts_launch_plan *plan, struct ts_device_memory *memory,
-                             const struct ts_run_options *options, struct ts_run_stats *stats) {
-  memset(stats, 0, sizeof *stats);
+static enum ts_status run_launches(struct ts_ctx *ctx, const struct ts_module *module,
+                                   const struct ts_launch_plan *plan,
+                                   struct ts_device_memory *memory,
+                                   const struct ts_run_options *options,
+                                   struct ts__check_run *check_run, struct ts_run_stats *stats) {
   bool has_hazard = false;
   for (uint32_t i = 0; i < plan->launch_count; i++) {
     struct ts_arena arena;
@@ -559,10 +587,22 @@ enum ts_status ts_interp_run(struct ts_ctx *ctx, const struct ts_module *module,
                                   .options = options,
                                   .launch_index = i,
                                   .arena = &arena};
-    enum ts_status status = run_launch(&program, ctx, module, stats);
+    enum ts_status status = run_launch(&program, ctx, module, check_run, stats);
     ts_arena_free(&arena);
     if (status == TS_HAZARD) has_hazard = true;
     if (status != TS_OK && (status != TS_HAZARD || options->stop_at_first_hazard)) return status;
   }
   return has_hazard ? TS_HAZARD : TS_OK;
+}
+
+enum ts_status ts_interp_run(struct ts_ctx *ctx, const struct ts_module *module,
+                             const struct ts_launch_plan *plan, struct ts_device_memory *memory,
+                             const struct ts_run_options *options, struct ts_run_stats *stats) {
+  struct ts__check_run checks;
+  memset(stats, 0, sizeof *stats);
+  if (!options->checks) return run_launches(ctx, module, plan, memory, options, NULL, stats);
+  enum ts_status status = ts__check_run_init(ctx, &checks, memory);
+  if (status == TS_OK) status = run_launches(ctx, module, plan, memory, options, &checks, stats);
+  ts__check_run_free(&checks);
+  return status;
 }

@@ -5,7 +5,7 @@
  * random   a generator seeded with seed and block index chooses warps, slices and completions
  *
  * All are orders that hardware may take, so a race-free kernel gives one result under all of them. */
-#include "interp/interp_priv.h"
+#include "interp/check_priv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -182,6 +182,8 @@ static void report_waits(struct ts__block *block) {
 static enum ts_status report_deadlock(struct ts__unit *unit) {
   for (uint32_t i = 0; i < unit->block_count; i++)
     report_waits(&unit->blocks[i]);
+  for (uint32_t i = 0; i < unit->block_count; i++)
+    ts__check_counts(&unit->blocks[i]);
   unit->blocks[0].has_hazard = true;
   return unit->blocks[0].status = TS_DEADLOCK;
 }
@@ -297,9 +299,47 @@ static enum ts_status run_random(struct ts__unit *unit) {
   }
 }
 
+/* --- one warp last */
+
+/* Does the oldest operation that may be done and is not of the warp, or is when `any`. */
+static bool deliver_oldest_of(struct ts__block *block, uint32_t warp, bool any) {
+  for (size_t i = 0; i < block->async.count; i++) {
+    if ((!any && block->async.data[i].warp == warp) || !ts__async_is_ready(block, i)) continue;
+    enum ts_status status = ts__async_deliver(block, i);
+    if (status != TS_OK) block->status = status;
+    return true;
+  }
+  return false;
+}
+
+/* Warps ascending without the last one; it and its copies only when nothing else is left. */
+static enum ts_status run_last(struct ts__unit *unit) {
+  uint32_t fruitless_rounds = 0;
+  while (unit_status(unit) == TS_OK && !all_done(unit)) {
+    bool progress = false;
+    for (uint32_t b = 0; b < unit->block_count; b++) {
+      struct ts__block *block = &unit->blocks[b];
+      uint32_t last = (uint32_t)(block->program->options->seed % block->warp_count);
+      for (uint32_t i = 0; i < block->warp_count && block->status == TS_OK; i++)
+        if (i != last && block->warps[i].state != TS__WARP_DONE &&
+            run_warp(&block->warps[i], SLICE_INSNS))
+          progress = true;
+      if (block->status == TS_OK && !progress) progress = deliver_oldest_of(block, last, false);
+      if (block->status == TS_OK && !progress && block->warps[last].state != TS__WARP_DONE)
+        progress = run_warp(&block->warps[last], 1);
+      if (block->status == TS_OK && !progress) progress = deliver_oldest_of(block, last, true);
+    }
+    if (unit_status(unit) == TS_OK && !progress) ask_all(unit, &fruitless_rounds);
+  }
+  return unit_status(unit);
+}
+
 enum ts_status ts__unit_run(struct ts__unit *unit) {
-  bool is_random = unit->blocks[0].program->options->schedule == TS_SCHEDULE_RANDOM;
-  TS_TRY(is_random ? run_random(unit) : run_in_order(unit));
+  switch (unit->blocks[0].program->options->schedule) {
+  case TS_SCHEDULE_RANDOM: TS_TRY(run_random(unit)); break;
+  case TS_SCHEDULE_LAST: TS_TRY(run_last(unit)); break;
+  default: TS_TRY(run_in_order(unit)); break;
+  }
   for (uint32_t i = 0; i < unit->block_count; i++)
     TS_TRY(ts__async_drain(&unit->blocks[i]));
   return TS_OK;

@@ -212,6 +212,20 @@ enum ts__box_fault ts__box_load(const struct ts_device_memory *memory,
   return fault;
 }
 
+void ts__box_visit(const struct ts_device_memory *memory, const struct ts__box *box,
+                   void (*visit)(void *user, uint64_t address, uint64_t size_bytes), void *user) {
+  const struct ts_tensormap *map = box->map;
+  uint64_t index = map->global_address >> TS_ADDRESS_SHIFT << TS_ADDRESS_SHIFT;
+  const struct ts_allocation *allocation = ts_device_find(memory, map->global_address);
+  struct walk walk = walk_begin(box);
+  for (uint64_t r = 0, rows = box_rows(map); allocation && r < rows; r++, walk_next(&walk)) {
+    struct row row;
+    if (!find_row(memory, map, walk.coordinate, &row) || !row.bytes) continue;
+    uint64_t offset = (uint64_t)(row.bytes - allocation->data);
+    visit(user, index + TS_ADDRESS_BIAS + offset, (row.end - row.first) * map->elem_size_bytes);
+  }
+}
+
 enum ts__box_fault ts__box_store(const struct ts_device_memory *memory,
                                  const struct ts_shared_memory *shared, const struct ts__box *box,
                                  enum ts_ir_reduce reduce) {

@@ -1,0 +1,127 @@
+/* Who has seen whose accesses: happens-before by vector clocks, and shadow cells that remember the
+ * last accesses to memory, so that two accesses which nothing orders are found whatever order they
+ * ran in.
+ *
+ * Owner: one struct ts_race per running block (shared memory) and one struct ts_global_race per
+ * allocation and launch. Agents are the block's warps. A warp's own clock counts its releases; an
+ * access is stamped with it. clock[w][v] is the newest stamp of v that is ordered before what w
+ * does now. visible[w][v] is the same for the asynchronous proxy: stamps of v's generic accesses
+ * that a fence.proxy.async has made visible to asynchronous operations ordered after it.
+ *
+ * Cells are `granule` bytes, a power of two that no access of the kernel is smaller than, so that a
+ * cell is always accessed as a whole. Not found: accesses of lanes of one warp to each other.
+ * Whether an asynchronous write has been waited for is not told here but by its pending record
+ * (mem.h). */
+#ifndef TS_MEM_RACE_H
+#define TS_MEM_RACE_H
+
+#include "base/diag.h"
+
+enum { TS_RACE_MAX_WARPS = 64 };
+
+struct ts_race_cell {
+  uint32_t write_stamp, write_insn; /* stamp 0: none */
+  uint32_t read_insn;               /* of the newest read */
+  uint8_t write_warp;
+  bool is_async;       /* written by the asynchronous proxy */
+  bool is_fenced;      /* visible to the asynchronous proxy without a fence */
+  bool is_atomic;      /* written by an atomic */
+  bool is_initialised; /* somebody has written it */
+};
+
+struct ts_race {
+  uint32_t warp_count, granule_shift;
+  uint64_t cell_count, touched_end; /* cells from touched_end on are as after the reset */
+  struct ts_race_cell *cells;
+  uint32_t *read_stamps; /* [cell][warp] */
+  uint32_t clock[TS_RACE_MAX_WARPS][TS_RACE_MAX_WARPS];
+  uint32_t visible[TS_RACE_MAX_WARPS][TS_RACE_MAX_WARPS];
+  const struct ts_allocator *allocator;
+};
+
+enum ts_conflict_kind {
+  TS_CONFLICT_NONE,
+  TS_CONFLICT_READ_AFTER_WRITE,
+  TS_CONFLICT_WRITE_AFTER_WRITE,
+  TS_CONFLICT_WRITE_AFTER_READ,
+  TS_CONFLICT_PROXY /* generic write, then asynchronous read without a proxy fence */
+};
+struct ts_conflict {
+  enum ts_conflict_kind kind;
+  uint32_t other_warp, other_insn;
+  uint32_t other_block; /* global memory only */
+  uint64_t address;     /* of the first cell concerned */
+};
+
+/* Who accesses, and how. */
+struct ts_accessor {
+  uint32_t warp, insn;
+  bool is_async;  /* the asynchronous proxy, with the order that the warp has at the issue */
+  bool is_atomic; /* an update that other atomics may interleave with */
+  bool is_fenced; /* its writes need no proxy fence */
+};
+
+/* Cells for [0, size_bytes); granule_bytes is 1 to 16. */
+enum ts_status ts_race_init(struct ts_ctx *ctx, struct ts_race *race, uint64_t size_bytes,
+                            uint32_t granule_bytes, uint32_t warp_count);
+void ts_race_reset(struct ts_race *race); /* for the next block */
+void ts_race_free(struct ts_race *race);
+
+/* The first conflict that a read or write would have; a write or a noted read is recorded. The
+ * range must be inside of the window. */
+struct ts_conflict ts_race_check_read(const struct ts_race *race, struct ts_accessor who,
+                                      uint64_t address, uint64_t size_bytes);
+void ts_race_note_read(struct ts_race *race, struct ts_accessor who, uint64_t address,
+                       uint64_t size_bytes);
+struct ts_conflict ts_race_read(struct ts_race *race, struct ts_accessor who, uint64_t address,
+                                uint64_t size_bytes);
+struct ts_conflict ts_race_write(struct ts_race *race, struct ts_accessor who, uint64_t address,
+                                 uint64_t size_bytes);
+bool ts_race_is_initialised(const struct ts_race *race, uint64_t address, uint64_t size_bytes);
+/* A write of values that were never set leaves its cells uninitialised. */
+void ts_race_set_initialised(struct ts_race *race, uint64_t address, uint64_t size_bytes,
+                             bool is_initialised);
+
+/* --- order */
+struct ts_clock {
+  uint32_t clock[TS_RACE_MAX_WARPS], visible[TS_RACE_MAX_WARPS];
+};
+/* Adds what the warp has done and seen to the clock and starts a new stamp: an arrival. */
+void ts_race_release(struct ts_race *race, uint32_t warp, struct ts_clock *clock);
+/* The warp has waited: what is in the clock is ordered before what it does next. */
+void ts_race_acquire(struct ts_race *race, uint32_t warp, const struct ts_clock *clock);
+/* fence.proxy.async by the warp. */
+void ts_race_fence_async(struct ts_race *race, uint32_t warp);
+
+/* --- global memory: blocks of one launch have no order; warps of one block have that of their
+ * clocks. */
+struct ts_global_access {
+  uint32_t block, stamp, insn; /* block + 1; 0 none */
+  uint16_t warp;
+  bool is_atomic;
+};
+struct ts_global_cell {
+  struct ts_global_access write, read; /* newest */
+  uint32_t other_block, other_insn;    /* a read by another block than the newest */
+};
+struct ts_global_race {
+  uint32_t granule_shift;
+  uint64_t cell_count;
+  struct ts_global_cell *cells;
+  const struct ts_allocator *allocator;
+};
+enum ts_status ts_global_race_init(struct ts_ctx *ctx, struct ts_global_race *race,
+                                   uint64_t size_bytes, uint32_t granule_bytes);
+void ts_global_race_free(struct ts_global_race *race);
+/* order is the block's own race, for its clocks. checks_blocks false: only warps of one block are
+ * told to conflict. A conflict's address is the offset in the allocation. */
+struct ts_conflict ts_global_race_read(struct ts_global_race *race, const struct ts_race *order,
+                                       uint32_t block, struct ts_accessor who, bool checks_blocks,
+                                       uint64_t offset, uint64_t size_bytes);
+/* is_contended: set when an atomic follows one of another block, or of another warp without
+ * order. */
+struct ts_conflict ts_global_race_write(struct ts_global_race *race, const struct ts_race *order,
+                                        uint32_t block, struct ts_accessor who, bool checks_blocks,
+                                        uint64_t offset, uint64_t size_bytes, bool *is_contended);
+
+#endif
