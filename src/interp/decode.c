@@ -374,6 +374,11 @@ static bool reduces_globally(const struct decoder *d, const struct ts_insn *insn
   return is_store && attr(d, insn, TS_ATTR_reduce) != TS_IR_REDUCE_none;
 }
 
+static bool is_matrix(uint16_t op) {
+  return op == TS_OP_mma || op == TS_OP_wgmma_ss || op == TS_OP_wgmma_rs || op == TS_OP_mma_sp ||
+         op == TS_OP_wgmma_sp_ss || op == TS_OP_wgmma_sp_rs;
+}
+
 static enum ts_status decode_insn(struct decoder *d, uint32_t insn_id, struct ts__code *code) {
   const struct ts_insn *insn = &d->function->insns.data[insn_id];
   const struct exec_row *row = &exec_table[insn->op];
@@ -397,8 +402,7 @@ static enum ts_status decode_insn(struct decoder *d, uint32_t insn_id, struct ts
     code->operands[3].offset = d->program->block_start[d->joins[insn->block]];
   TS_TRY(check_shapes(d, insn_id, code));
   if (reduces_globally(d, insn)) d->program->is_ordered = true;
-  if (insn->op == TS_OP_mma || insn->op == TS_OP_wgmma_ss || insn->op == TS_OP_wgmma_rs)
-    d->program->has_matrix = true;
+  if (is_matrix(insn->op)) d->program->has_matrix = true;
   return find_kernel_of(d, insn_id, code);
 }
 

@@ -17,6 +17,7 @@ struct wgmma {
   uint32_t *a_registers; /* NULL: A in shared memory */
   uint32_t *accumulator;
   uint32_t a_words, c_words;
+  const uint32_t *metadata; /* sparse: of each lane */
   bool is_zeroed, is_done;
 };
 
@@ -167,12 +168,25 @@ static uint32_t find_chain(struct wgmma *w, uint64_t end_group,
                      w->info->a_is_k_major == first->info->a_is_k_major &&
                      w->info->b_is_k_major == first->info->b_is_k_major &&
                      w->accumulator == first->accumulator &&
-                     (w->a_registers == NULL) == (first->a_registers == NULL);
+                     (w->a_registers == NULL) == (first->a_registers == NULL) &&
+                     !w->info->is_sparse;
     if (steps && (!continues || w->is_zeroed)) break;
     w->is_done = true;
     chain[steps++] = w;
   }
   return steps;
+}
+
+static void multiply_sparse(struct ts__warp *warp, const struct wgmma *w) {
+  struct ts__sparse_wgmma sparse = {.data = warp->block->shared.data,
+                                    .warp = warp->index,
+                                    .a_descriptor = w->a_descriptor,
+                                    .b_descriptor = w->b_descriptor,
+                                    .a_registers = w->a_registers,
+                                    .metadata = w->metadata,
+                                    .accumulator = w->accumulator,
+                                    .is_zeroed = w->is_zeroed};
+  ts__sparse_wgmma(w->info, warp->block->mma_scratch, &sparse);
 }
 
 /* Does what is not done of the groups before end_group. */
@@ -182,6 +196,10 @@ static enum ts_status execute(struct ts__warp *warp, uint64_t end_group) {
   for (struct wgmma *w = state->first; w && w->group < end_group; w = w->next) {
     if (w->is_done) continue;
     uint32_t steps = find_chain(w, end_group, chain);
+    if (w->info->is_sparse) {
+      multiply_sparse(warp, w);
+      continue;
+    }
     struct ts__panel *panel = find_panel(warp, chain, steps);
     if (!panel) {
       warp->block->status = ts_fail_memory(warp->block->ctx);
@@ -246,6 +264,17 @@ static void tell_checks(struct ts__warp *warp, const struct wgmma *w, bool is_do
                             w->is_zeroed);
 }
 
+/* The metadata is the last operand. */
+static bool keep_metadata(struct ts__warp *warp, const struct ts__code *code, struct wgmma *w) {
+  uint32_t *words = ts_new_array(warp->block->scratch, uint32_t, TS__LANES);
+  if (!words) return false;
+  const struct ts__operand *operand = &code->operands[code->operand_count - 1];
+  const uint32_t *slots = ts__operand_slots32(warp, operand, words);
+  if (slots != words) memcpy(words, slots, TS__LANES * sizeof *words);
+  w->metadata = words;
+  return true;
+}
+
 /* Operands after A: descriptor of B, accumulator with its index, scale of D. */
 static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
                            const struct ts__matrix_info *info, uint32_t *a_registers,
@@ -263,11 +292,12 @@ static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
                       .group = state->closed,
                       .a_descriptor = a_descriptor,
                       .a_registers = a_registers,
-                      .a_words = 16 * info->k * ts_dtype_bits(info->op->a) / (TS__LANES * 32),
+                      .a_words = 16 * info->a_k * ts_dtype_bits(info->op->a) / (TS__LANES * 32),
                       .b_descriptor = ts__operand_lane(warp, &code->operands[first], lane),
                       .accumulator = accumulator,
                       .c_words = c_words,
                       .is_zeroed = ts__operand_lane(warp, &code->operands[first + 3], lane) == 0};
+  if (info->is_sparse && !keep_metadata(warp, code, w)) return ts__fault_memory(warp);
   if (!check_operands(warp, code, w)) return ts__after_checks(warp);
   if (warp->block->check) tell_checks(warp, w, false);
   *state->last = w;
@@ -288,10 +318,18 @@ enum ts__step ts__exec_wgmma_ss(struct ts__warp *warp, const struct ts__code *co
 enum ts__step ts__exec_wgmma_rs(struct ts__warp *warp, const struct ts__code *code) {
   const struct ts__matrix_info *info = ts__matrix_info(warp, code, TS_MMA_WGMMA);
   if (!info) return TS__STEP_FAULT;
-  uint32_t words = 16 * info->k * ts_dtype_bits(info->op->a) / (TS__LANES * 32);
+  uint32_t words = 16 * info->a_k * ts_dtype_bits(info->op->a) / (TS__LANES * 32);
   uint32_t *a = ts__fragment(warp, code, 0, info->op->a, words);
   if (!a) return ts__after_checks(warp);
   return issue(warp, code, info, a, 0, 2);
+}
+
+enum ts__step ts__exec_wgmma_sp_ss(struct ts__warp *warp, const struct ts__code *code) {
+  return ts__exec_wgmma_ss(warp, code);
+}
+
+enum ts__step ts__exec_wgmma_sp_rs(struct ts__warp *warp, const struct ts__code *code) {
+  return ts__exec_wgmma_rs(warp, code);
 }
 
 /* --- groups */

@@ -406,6 +406,9 @@ struct ts__matrix_info {
   bool is_known; /* the rest has been filled */
   const struct ts_mma_op *op;
   uint32_t m, n, k;
+  uint32_t a_k;      /* elements of a row of A: k, or k / 2 of sparse products */
+  uint32_t selector; /* sparse: which lanes have the metadata */
+  bool is_sparse;
   bool a_is_k_major, b_is_k_major;
   unsigned flags; /* enum ts_mma_flag without TS_MMA_ZERO_C */
 };

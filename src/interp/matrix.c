@@ -36,6 +36,12 @@ static struct ts__matrix_cache *cache_of(struct ts__block *block) {
   return cache;
 }
 
+/* Sparse products: the metadata of 16 bits a row is in one lane of four, of 32 in two. */
+static uint32_t max_selector(const struct ts__matrix_info *info) {
+  uint32_t bits = info->op && info->op->a == TS_DTYPE_tf32 ? 2 * info->k : info->k;
+  return bits == 16 ? 3 : bits == 32 ? 1 : 0;
+}
+
 static bool fill_info(struct ts__warp *warp, const struct ts__code *code, enum ts_mma_path path,
                       struct ts__matrix_info *info) {
   const struct ts_function *function = warp->program->function;
@@ -52,11 +58,17 @@ static bool fill_info(struct ts__warp *warp, const struct ts__code *code, enum t
   if (ts_insn_attr(function, insn, TS_ATTR_scale_b, 1) < 0) info->flags |= TS_MMA_NEGATE_B;
   if (ts_insn_attr(function, insn, TS_ATTR_saturate, 0)) info->flags |= TS_MMA_SATFINITE;
   enum ts_mma_profile profile = ts_mma_profile_from_name(warp->program->machine->profile);
-  info->op = ts_mma_find(profile, path, a, b, (enum ts_dtype)code->dtype, info->k);
+  info->is_sparse =
+      code->op == TS_OP_mma_sp || code->op == TS_OP_wgmma_sp_ss || code->op == TS_OP_wgmma_sp_rs;
+  info->selector = (uint32_t)ts_insn_attr(function, insn, TS_ATTR_selector, 0) & 3;
+  info->a_k = info->is_sparse ? info->k / 2 : info->k;
+  info->op = ts_mma_find(profile, path, a, b, (enum ts_dtype)code->dtype, info->a_k);
   bool shape_fits =
       path == TS_MMA_WGMMA
           ? info->m == 64 && info->n % 8 == 0 && info->n && info->n <= 256
           : info->n == 8 && (info->m == 8 || (info->m == 16 && code->dtype != TS_DTYPE_f64));
+  if (info->is_sparse && (ts_dtype_bits(a) < 8 || info->selector > max_selector(info)))
+    shape_fits = false;
   if (info->op && shape_fits) return true;
   warp->block->status = ts_fail(
       warp->block->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN, ts_insn_place(function, code->insn),
@@ -134,7 +146,7 @@ void ts__matrix_multiply(const struct ts__matrix_info *info, struct ts_mma_scrat
 
 enum ts_status ts__matrix_emit(struct ts__warp *warp, const struct ts__code *code,
                                const struct ts__matrix_info *info, uint32_t rows) {
-  uint64_t work = (uint64_t)rows * info->n * info->k;
+  uint64_t work = (uint64_t)rows * info->n * info->a_k;
   warp->block->stats->mac_count += work;
   if (!ts__listening(warp->block)) return TS_OK;
   struct ts_event event = {

@@ -15,8 +15,7 @@
 #include <string.h>
 
 static struct ts__chunks decode(uint64_t descriptor, bool is_k_major, uint32_t first_row,
-                                uint32_t rows, const struct ts__matrix_info *info,
-                                enum ts_dtype dtype) {
+                                uint32_t rows, uint32_t k, enum ts_dtype dtype) {
   static const uint8_t swizzles[] = {0, 3, 2, 1}; /* layout type -> log2(span / 16) */
   uint64_t lead = (descriptor >> 16 & 0x3fff) * 16, stride = (descriptor >> 32 & 0x3fff) * 16;
   uint32_t swizzle = swizzles[descriptor >> 62 & 3], elem_bits = ts_dtype_bits(dtype);
@@ -29,12 +28,12 @@ static struct ts__chunks decode(uint64_t descriptor, bool is_k_major, uint32_t f
     chunks.start += first_row / 8 * stride;
     chunks.lines = rows;
     chunks.line_group_bytes = stride;
-    chunks.chunks = info->k * elem_bits / 8 / TS__CHUNK_BYTES;
-    chunks.chunk_group = 8; /* never more than the two chunks */
+    chunks.chunks = k * elem_bits / 8 / TS__CHUNK_BYTES;
+    chunks.chunk_group = 8; /* never more than the two chunks, or four of a sparse product's B */
     chunks.chunk_bytes = swizzle ? TS__CHUNK_BYTES : lead;
   } else {
     uint32_t first_chunk = first_row * elem_bits / 8 / TS__CHUNK_BYTES;
-    chunks.lines = info->k;
+    chunks.lines = k;
     chunks.line_group_bytes = swizzle ? stride : lead;
     chunks.chunks = rows * elem_bits / 8 / TS__CHUNK_BYTES;
     chunks.chunk_group = 1u << swizzle;
@@ -48,11 +47,11 @@ static struct ts__chunks decode(uint64_t descriptor, bool is_k_major, uint32_t f
 
 struct ts__chunks ts__chunks_a(const struct ts__matrix_info *info, uint64_t descriptor,
                                uint32_t warp) {
-  return decode(descriptor, info->a_is_k_major, warp % 4 * 16, 16, info, info->op->a);
+  return decode(descriptor, info->a_is_k_major, warp % 4 * 16, 16, info->a_k, info->op->a);
 }
 
 struct ts__chunks ts__chunks_b(const struct ts__matrix_info *info, uint64_t descriptor) {
-  return decode(descriptor, info->b_is_k_major, 0, info->n, info, info->op->b);
+  return decode(descriptor, info->b_is_k_major, 0, info->n, info->k, info->op->b);
 }
 
 /* Address of chunk c of a line. */
@@ -92,9 +91,8 @@ bool ts__chunks_overlap(const struct ts__chunks *chunks, uint64_t address, uint6
   return false;
 }
 
-/* Copies the lines, dense_stride_bytes apart, to dense memory. */
-static void gather(const struct ts__chunks *chunks, const uint8_t *data, uint8_t *dense,
-                   size_t dense_stride_bytes) {
+void ts__gather_chunks(const struct ts__chunks *chunks, const uint8_t *data, uint8_t *dense,
+                       size_t dense_stride_bytes) {
   for (uint32_t line = 0; line < chunks->lines; line++) {
     uint64_t start = line_start(chunks, line);
     uint8_t *dst = dense + line * dense_stride_bytes;
@@ -114,9 +112,9 @@ void ts__prepare_a(const struct ts__matrix_info *info, struct ts_mma_scratch *sc
   for (uint32_t s = 0; s < steps; s++) {
     struct ts__chunks chunks = ts__chunks_a(info, descriptors[s], warp);
     if (info->a_is_k_major)
-      gather(&chunks, data, dense + s * K_BYTES, row_bytes);
+      ts__gather_chunks(&chunks, data, dense + s * K_BYTES, row_bytes);
     else
-      gather(&chunks, data, dense + s * info->k * line_bytes, line_bytes);
+      ts__gather_chunks(&chunks, data, dense + s * info->k * line_bytes, line_bytes);
   }
   if (info->a_is_k_major)
     ts_mma_prepare_a(info->op, scratch, 16, steps, dense, row_bytes, elem_bytes, info->flags);
@@ -147,9 +145,9 @@ void ts__prepare_b(const struct ts__matrix_info *info, struct ts_mma_scratch *sc
   for (uint32_t s = 0; s < steps; s++) {
     struct ts__chunks chunks = ts__chunks_b(info, descriptors[s]);
     if (info->b_is_k_major)
-      gather(&chunks, data, dense + s * K_BYTES, column_bytes);
+      ts__gather_chunks(&chunks, data, dense + s * K_BYTES, column_bytes);
     else
-      gather(&chunks, data, dense + s * info->k * line_bytes, line_bytes);
+      ts__gather_chunks(&chunks, data, dense + s * info->k * line_bytes, line_bytes);
   }
   if (info->b_is_k_major)
     ts_mma_prepare_b(info->op, scratch, info->n, steps, dense, column_bytes, elem_bytes,

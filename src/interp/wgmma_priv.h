@@ -24,6 +24,10 @@ uint64_t ts__chunk_address(const struct ts__chunks *chunks, uint32_t i);
 uint64_t ts__chunks_end(const struct ts__chunks *chunks);
 bool ts__chunks_overlap(const struct ts__chunks *chunks, uint64_t address, uint64_t size_bytes);
 
+/* Copies the lines, dense_stride_bytes apart, to dense memory. */
+void ts__gather_chunks(const struct ts__chunks *chunks, const uint8_t *data, uint8_t *dense,
+                       size_t dense_stride_bytes);
+
 /* Operands of `steps` instructions that make one product, to the scratch. */
 void ts__prepare_a(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
                    const uint8_t *data, const uint64_t *descriptors, uint32_t steps, uint32_t warp);
@@ -31,5 +35,27 @@ void ts__prepare_a_registers(const struct ts__matrix_info *info, struct ts_mma_s
                              const uint32_t *const *registers, uint32_t steps);
 void ts__prepare_b(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
                    const uint8_t *data, const uint64_t *descriptors, uint32_t steps);
+
+/* --- sparse products (sparse.c) */
+struct ts__sparse_operands {
+  const uint8_t *a;         /* 16 rows of a_k elements */
+  const uint8_t *b;         /* k rows of n elements */
+  const uint32_t *metadata; /* of each lane */
+};
+/* The accumulator words (16 rows, n columns) take product + accumulator. */
+void ts__sparse_multiply(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
+                         const struct ts__sparse_operands *operands, uint32_t *accumulator,
+                         bool zero);
+struct ts__sparse_wgmma {
+  const uint8_t *data; /* shared memory */
+  uint32_t warp;
+  uint64_t a_descriptor, b_descriptor;
+  const uint32_t *a_registers; /* NULL: A in shared memory */
+  const uint32_t *metadata;
+  uint32_t *accumulator;
+  bool is_zeroed;
+};
+void ts__sparse_wgmma(const struct ts__matrix_info *info, struct ts_mma_scratch *scratch,
+                      const struct ts__sparse_wgmma *wgmma);
 
 #endif

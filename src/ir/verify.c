@@ -92,6 +92,9 @@ static const char *const operand_types[TS_OP_COUNT] = {
     ROW(mma, ".i.i.i"),
     ROW(wgmma_ss, "xx.ii"),
     ROW(wgmma_rs, ".ix.ii"),
+    ROW(mma_sp, ".i.i.ii"),
+    ROW(wgmma_sp_ss, "xx.iii"),
+    ROW(wgmma_sp_rs, ".ix.iii"),
     ROW(wgmma_touch, ".i"),
     ROW(cbr, "p..."),
     ROW(assert, "p."),
@@ -358,7 +361,10 @@ static enum ts_status check_particular(struct checker *c, const struct ts_insn *
   case TS_OP_ldmatrix: return need_range(c, insn, TS_ATTR_num, 1, 4);
   case TS_OP_mma:
   case TS_OP_wgmma_ss:
-  case TS_OP_wgmma_rs: return need_shape(c, insn);
+  case TS_OP_wgmma_rs:
+  case TS_OP_mma_sp:
+  case TS_OP_wgmma_sp_ss:
+  case TS_OP_wgmma_sp_rs: return need_shape(c, insn);
   default: return TS_OK;
   }
 }

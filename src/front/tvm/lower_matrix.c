@@ -87,6 +87,53 @@ struct ts__value ts__builtin_mma(struct ts__lower *lower, const struct tir_expr 
   return ts__value_none();
 }
 
+/* The metadata word at an argument (pointer, offset in elements). */
+static struct ts_operand metadata_operand(struct ts__lower *lower, const struct tir_expr *call,
+                                          size_t i) {
+  struct ts__pointer pointer = ts__lower_pointer(lower, arg_expr(call, i));
+  struct ts_operand none = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), 0).operand;
+  if (!ts__pointer_expect(lower, &pointer, TS__STORAGE_ARRAY, call)) return none;
+  uint32_t bits = ts_dtype_bits(pointer.elem);
+  if (bits < 8 || bits > 32) {
+    ts__lower_unknown(lower, "%s with metadata of %s", call->call.op, ts_dtype_name(pointer.elem));
+    return none;
+  }
+  ts__lower_sum(lower, arg_expr(call, i + 1), &pointer.index, &pointer.offset);
+  struct ts__value word = ts__lower_emit_load(lower, &pointer, 32 / bits);
+  return ts__lower_emit(lower, TS_OP_bitcast, ts__scalar_type(TS_DTYPE_u32), pointer.elem, &word, 1,
+                        NULL)
+      .operand;
+}
+
+/* (shape, "row", "col", A, B, C dtypes, A, offset, B, offset, C, offset, metadata, offset,
+ * selector, saturate) */
+struct ts__value ts__builtin_mma_sp(struct ts__lower *lower, const struct tir_expr *call,
+                                    int unused) {
+  (void)unused;
+  struct ts__attrs attrs = {.count = 0};
+  struct ts_operand operands[7];
+  add_shape(lower, &attrs, arg_expr(call, 0));
+  if (!is_word(lower, arg_expr(call, 1), "row") || !is_word(lower, arg_expr(call, 2), "col")) {
+    ts__lower_unknown(lower, "ptx_mma_sp with this layout");
+  }
+  enum ts_dtype a = matrix_dtype(lower, arg_expr(call, 3));
+  enum ts_dtype b = matrix_dtype(lower, arg_expr(call, 4));
+  enum ts_dtype c = matrix_dtype(lower, arg_expr(call, 5));
+  array_operands(lower, call, 10, c, operands);
+  array_operands(lower, call, 6, a, operands + 2);
+  array_operands(lower, call, 8, b, operands + 4);
+  operands[6] = metadata_operand(lower, call, 12);
+  ts__attr_set(&attrs, TS_ATTR_b_dtype, b);
+  ts__attr_add(&attrs, TS_ATTR_selector,
+               ts__lower_constant(lower, arg_expr(call, 14), "a sparsity selector"));
+  ts__attr_add(&attrs, TS_ATTR_saturate,
+               ts__lower_constant(lower, arg_expr(call, 15), "ptx_mma_sp's saturation"));
+  if (lower->status == TS_OK) {
+    ts__lower_emit_raw(lower, TS_OP_mma_sp, ts__scalar_type(c), a, operands, 7, &attrs);
+  }
+  return ts__value_none();
+}
+
 /* (trans, num, shared row address, array) */
 struct ts__value ts__builtin_ldmatrix(struct ts__lower *lower, const struct tir_expr *call,
                                       int unused) {
@@ -288,6 +335,67 @@ struct ts__value ts__builtin_wgmma_rs(struct ts__lower *lower, const struct tir_
   ts__attr_set(&attrs, TS_ATTR_scale_b, sign_of(lower, arg_expr(call, 13)));
   if (lower->status == TS_OK) {
     ts__lower_emit_raw(lower, TS_OP_wgmma_rs, ts__scalar_type(c), a, operands, 6, &attrs);
+  }
+  return ts__value_none();
+}
+
+/* (shape, A K-major, B K-major, A, B, C dtypes, A, offset, metadata, offset, selector, B, offset, C,
+ * offset, scale_out, scale_a, scale_b) */
+struct ts__value ts__builtin_wgmma_sp_ss(struct ts__lower *lower, const struct tir_expr *call,
+                                         int unused) {
+  (void)unused;
+  struct ts__attrs attrs = {.count = 0};
+  struct ts_operand operands[6];
+  add_shape(lower, &attrs, arg_expr(call, 0));
+  enum ts_dtype a = matrix_dtype(lower, arg_expr(call, 3));
+  enum ts_dtype b = matrix_dtype(lower, arg_expr(call, 4));
+  enum ts_dtype c = matrix_dtype(lower, arg_expr(call, 5));
+  operands[0] = offset_descriptor(lower, call, 6);
+  operands[1] = offset_descriptor(lower, call, 11);
+  array_operands(lower, call, 13, c, operands + 2);
+  operands[4] = scale_operand(lower, arg_expr(call, 15));
+  operands[5] = metadata_operand(lower, call, 8);
+  ts__attr_set(&attrs, TS_ATTR_b_dtype, b);
+  ts__attr_set(&attrs, TS_ATTR_a_major,
+               ts__lower_constant(lower, arg_expr(call, 1), "A's major mode"));
+  ts__attr_set(&attrs, TS_ATTR_b_major,
+               ts__lower_constant(lower, arg_expr(call, 2), "B's major mode"));
+  ts__attr_set(&attrs, TS_ATTR_scale_a, sign_of(lower, arg_expr(call, 16)));
+  ts__attr_set(&attrs, TS_ATTR_scale_b, sign_of(lower, arg_expr(call, 17)));
+  ts__attr_add(&attrs, TS_ATTR_selector,
+               ts__lower_constant(lower, arg_expr(call, 10), "a sparsity selector"));
+  if (lower->status == TS_OK) {
+    ts__lower_emit_raw(lower, TS_OP_wgmma_sp_ss, ts__scalar_type(c), a, operands, 6, &attrs);
+  }
+  return ts__value_none();
+}
+
+/* (shape, B K-major, A, B, C dtypes, A, offset, metadata, offset, selector, B, offset, C, offset,
+ * scale_out, scale_a, scale_b) */
+struct ts__value ts__builtin_wgmma_sp_rs(struct ts__lower *lower, const struct tir_expr *call,
+                                         int unused) {
+  (void)unused;
+  struct ts__attrs attrs = {.count = 0};
+  struct ts_operand operands[7];
+  add_shape(lower, &attrs, arg_expr(call, 0));
+  enum ts_dtype a = matrix_dtype(lower, arg_expr(call, 2));
+  enum ts_dtype b = matrix_dtype(lower, arg_expr(call, 3));
+  enum ts_dtype c = matrix_dtype(lower, arg_expr(call, 4));
+  array_operands(lower, call, 5, a, operands);
+  operands[2] = offset_descriptor(lower, call, 10);
+  array_operands(lower, call, 12, c, operands + 3);
+  operands[5] = scale_operand(lower, arg_expr(call, 14));
+  operands[6] = metadata_operand(lower, call, 7);
+  ts__attr_set(&attrs, TS_ATTR_b_dtype, b);
+  ts__attr_set(&attrs, TS_ATTR_a_major, 1);
+  ts__attr_set(&attrs, TS_ATTR_b_major,
+               ts__lower_constant(lower, arg_expr(call, 1), "B's major mode"));
+  ts__attr_set(&attrs, TS_ATTR_scale_a, sign_of(lower, arg_expr(call, 15)));
+  ts__attr_set(&attrs, TS_ATTR_scale_b, sign_of(lower, arg_expr(call, 16)));
+  ts__attr_add(&attrs, TS_ATTR_selector,
+               ts__lower_constant(lower, arg_expr(call, 9), "a sparsity selector"));
+  if (lower->status == TS_OK) {
+    ts__lower_emit_raw(lower, TS_OP_wgmma_sp_rs, ts__scalar_type(c), a, operands, 7, &attrs);
   }
   return ts__value_none();
 }
