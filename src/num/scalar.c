@@ -141,7 +141,7 @@ enum ts_dtype ts_scalar_dtype(const char *text, size_t length) {
       {"b64", TS_DTYPE_u64},     {"f16x2", TS_DTYPE_u32},  {"bf16x2", TS_DTYPE_u32},
       {"f32x2", TS_DTYPE_u64},   {"e4m3x2", TS_DTYPE_u16}, {"e5m2x2", TS_DTYPE_u16},
       {"e2m3x2", TS_DTYPE_u16},  {"e3m2x2", TS_DTYPE_u16}, {"e2m1x2", TS_DTYPE_u8},
-      {"ue8m0x2", TS_DTYPE_u16}, {"ue8m0", TS_DTYPE_e8m0},
+      {"ue8m0x2", TS_DTYPE_u16}, {"ue8m0", TS_DTYPE_e8m0}, {"ue4m3", TS_DTYPE_e4m3},
   };
   for (size_t i = 0; i < sizeof packed / sizeof packed[0]; ++i)
     if (strlen(packed[i].text) == length && memcmp(packed[i].text, text, length) == 0)
