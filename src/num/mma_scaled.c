@@ -45,6 +45,7 @@ const struct ts_mma_scaled_op *ts_mma_scaled_find(const char *kind, enum ts_dtyp
 struct entry {
   int16_t significand, exponent;
   uint8_t class;
+  bool negative;
 };
 
 static void fill(struct entry *table, enum ts_dtype dtype, bool ignores_sign) {
@@ -56,6 +57,7 @@ static void fill(struct entry *table, enum ts_dtype dtype, bool ignores_sign) {
     table[code].significand = (int16_t)significand;
     table[code].exponent = (int16_t)(v.exponent + info->mantissa_bits);
     table[code].class = (uint8_t)v.class;
+    table[code].negative = v.negative;
   }
 }
 
@@ -80,7 +82,8 @@ struct specials {
   bool nan, plus, minus;
 };
 
-static void note_product(struct specials *specials, struct entry x, struct entry y, bool negative) {
+static void note_product(struct specials *specials, struct entry x, struct entry y) {
+  bool negative = x.negative != y.negative;
   bool infinite = x.class == TS__INFINITE || y.class == TS__INFINITE;
   if (x.class == TS__NAN || y.class == TS__NAN) specials->nan = true;
   if (infinite && (x.class == TS__ZERO || y.class == TS__ZERO)) specials->nan = true;
@@ -112,7 +115,7 @@ static void add_products(const struct job *job, struct terms *terms, const uint8
   bool has_product = false;
   for (uint32_t k = 0; k < count; ++k) {
     struct entry x = job->a[a[k]], y = job->b[b[k * job->n]];
-    note_product(&terms->specials, x, y, (a[k] ^ b[k * job->n]) >> 7 & 1);
+    note_product(&terms->specials, x, y);
     int32_t product = x.significand * y.significand;
     if (product == 0) continue;
     has_product = true;
@@ -161,7 +164,7 @@ void ts_mma_scaled_tile(const struct ts_mma_scaled_op *op, enum ts_dtype a_dtype
                         enum ts_dtype b_dtype, uint32_t m, uint32_t n, const uint8_t *a,
                         const uint8_t *b, const uint32_t *c_or_null, uint32_t *d,
                         const uint8_t *scale_a, const uint8_t *scale_b) {
-  const struct entry one = {1, 0, TS__FINITE};
+  const struct entry one = {1, 0, TS__FINITE, false};
   bool has_scales = op->scale != TS_DTYPE_NONE;
   uint32_t blocks = op->k / op->block, piece = op->group > 1 ? op->group : op->block;
   struct job job = {.op = op, .n = n};
