@@ -108,10 +108,12 @@ static void remark(struct ts_ctx *ctx, const struct ts__program *program, const 
 
 enum ts_status ts__check_run_init(struct ts_ctx *ctx, struct ts__check_run *run,
                                   const struct ts_device_memory *memory) {
-  *run = (struct ts__check_run){.shadow_count = memory->allocations.count};
+  memset(run, 0, sizeof *run);
   ts_arena_init(&run->arena, ctx->allocator);
-  run->shadows = ts_new_array(&run->arena, struct ts__global_shadow, run->shadow_count);
+  run->shadows =
+      ts_new_array(&run->arena, struct ts__global_shadow, memory->allocations.count + 1);
   if (!run->shadows) return ts_fail_memory(ctx);
+  run->shadow_count = memory->allocations.count;
   for (size_t i = 1; i < run->shadow_count; i++) {
     const struct ts_allocation *allocation = &memory->allocations.data[i];
     if (!allocation->is_unset || allocation->size_bytes == 0) continue;

@@ -131,6 +131,37 @@ static void cp_async_writes(struct ts__warp *warp, const struct ts__copy *copy, 
   cp_async_range(warp, copy, is_async, begin, end);
 }
 
+/* A tile that one box brought and another takes away must be swizzled alike. */
+static void check_store_layout(struct ts__warp *warp, const struct ts__copy *copy) {
+  const struct ts__check *check = warp->block->check;
+  uint32_t swizzle = copy->box.map->swizzle;
+  for (uint64_t done = 0; done < copy->size_bytes; done += CHUNK_BYTES) {
+    uint64_t chunk = ts__swizzle(copy->box.shared_address + done, swizzle) / CHUNK_BYTES;
+    const struct ts__chunk_tag *tag = &check->tags[chunk < check->tag_count ? chunk : 0];
+    if (tag->place == 0 || tag->swizzle == swizzle) continue;
+    ts__hazard(warp, copy->code, TS_DIAG_LAYOUT_SWIZZLE, ts__first_lane(copy->lanes), tag->insn,
+               "the tensor maps of the load and the store must have one swizzle",
+               "a tile that was loaded with a swizzle of %u bytes is stored with one of %u",
+               tag->swizzle ? 16u << tag->swizzle : 0, swizzle ? 16u << swizzle : 0);
+    return;
+  }
+}
+
+static void check_source(struct ts__warp *warp, const struct ts__copy *copy, uint64_t address) {
+  struct ts__check *check = warp->block->check;
+  struct ts_conflict conflict =
+      ts_race_read(&check->race, accessor(warp, copy->code, true), address, copy->size_bytes);
+  char where[160];
+  report(warp, copy, TS_SPACE_SHARED, false, &conflict);
+  if (copy->kind == TS__COPY_TMA_STORE) check_store_layout(warp, copy);
+  if (ts_race_is_initialised(&check->race, address, copy->size_bytes)) return;
+  ts__hazard(warp, copy->code, TS_DIAG_UNSET_SHARED, ts__first_lane(copy->lanes), TS_NONE,
+             "write all of the tile before it is stored",
+             "%s stores %llu bytes from %s, some of which nobody has written",
+             ts_op_info((enum ts_op)copy->code->op)->mnemonic, (unsigned long long)copy->size_bytes,
+             ts__check_place_text(warp->block, TS_SPACE_SHARED, address, where, sizeof where));
+}
+
 /* The destination is written by the asynchronous proxy with the order of the issue: a reader whose
  * reads nothing orders before it is over-run. */
 void ts__check_copy_issue(struct ts__warp *warp, const struct ts__copy *copy) {
@@ -154,20 +185,7 @@ void ts__check_copy_issue(struct ts__warp *warp, const struct ts__copy *copy) {
     if (copy->kind == TS__COPY_TMA_LOAD) tag_box(check, copy);
     return;
   case TS__COPY_TMA_STORE:
-  case TS__COPY_BULK_STORE:
-    conflict =
-        ts_race_read(&check->race, accessor(warp, copy->code, true), address, copy->size_bytes);
-    report(warp, copy, TS_SPACE_SHARED, false, &conflict);
-    if (!ts_race_is_initialised(&check->race, address, copy->size_bytes)) {
-      char where[160];
-      ts__hazard(warp, copy->code, TS_DIAG_UNSET_SHARED, ts__first_lane(copy->lanes), TS_NONE,
-                 "write all of the tile before it is stored",
-                 "%s stores %llu bytes from %s, some of which nobody has written",
-                 ts_op_info((enum ts_op)copy->code->op)->mnemonic,
-                 (unsigned long long)copy->size_bytes,
-                 ts__check_place_text(warp->block, TS_SPACE_SHARED, address, where, sizeof where));
-    }
-    return;
+  case TS__COPY_BULK_STORE: check_source(warp, copy, address); return;
   case TS__COPY_CP_ARRIVE: return;
   }
 }

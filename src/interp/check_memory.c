@@ -202,12 +202,23 @@ void ts__check_order(struct ts__warp *warp, const struct ts__code *code, uint64_
              where, ts_dtype_name(dtype));
 }
 
-/* All lanes, and all warps, add the same to the same place: a missing guard more often than not. */
+/* Whether the active lanes add one and the same value. */
+static bool adds_equal(const struct ts__warp *warp, const struct ts__code *code, uint32_t lanes) {
+  const struct ts__operand *value = &code->operands[2];
+  uint64_t first = ts__operand_lane(warp, value, ts__first_lane(lanes));
+  for (; lanes && !value->is_uniform; lanes &= lanes - 1)
+    if (ts__operand_lane(warp, value, ts__first_lane(lanes)) != first) return false;
+  return true;
+}
+
+/* All lanes add the same to one place that the program names: a missing guard more often than not.
+ */
 static void check_repeated(struct ts__warp *warp, const struct ts__code *code,
                            const struct ts__access *access) {
-  bool is_same = access->is_affine && access->stride == 0 && code->operand_count > 2 &&
-                 code->operands[2].is_uniform && __builtin_popcount(access->mask) > 1;
-  if (!is_same || code->ext != TS_IR_REDUCE_add) return;
+  bool is_one_place = code->operands[0].is_uniform && code->operands[1].is_uniform &&
+                      code->operand_count > 2 && __builtin_popcount(access->mask) > 1;
+  if (!is_one_place || code->ext != TS_IR_REDUCE_add || !adds_equal(warp, code, access->mask))
+    return;
   char where[160];
   ts__check_place_text(warp->block, TS_SPACE_GLOBAL, access->low, where, sizeof where);
   ts__hazard(warp, code, TS_DIAG_ATOMIC_REPEATED, TS_NONE, TS_NONE,
