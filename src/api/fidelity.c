@@ -99,27 +99,56 @@ static enum ts_status add_row(struct ts_sim *sim, const char *what, const char *
   return ts_vec_push(&sim->fidelity.rows, &sim->allocator, row) ? ts_fail_memory(&sim->ctx) : TS_OK;
 }
 
-static const char *path_name(uint16_t op) { return op == TS_OP_mma ? "mma.sync" : "wgmma"; }
+/* The path of a matrix instruction; NULL for others. */
+static const char *path_of(uint16_t op, enum ts_mma_path *path, bool *is_sparse) {
+  *is_sparse = op == TS_OP_mma_sp || op == TS_OP_wgmma_sp_ss || op == TS_OP_wgmma_sp_rs;
+  switch (op) {
+  case TS_OP_mma:
+  case TS_OP_mma_sp: *path = TS_MMA_SYNC; return *is_sparse ? "mma.sp.sync" : "mma.sync";
+  case TS_OP_wgmma_ss:
+  case TS_OP_wgmma_rs:
+  case TS_OP_wgmma_sp_ss:
+  case TS_OP_wgmma_sp_rs: *path = TS_MMA_WGMMA; return *is_sparse ? "wgmma.sp" : "wgmma";
+  case TS_OP_tcgen05_mma_ss:
+  case TS_OP_tcgen05_mma_ts: *path = TS_MMA_TCGEN05; return "tcgen05.mma";
+  default: return NULL;
+  }
+}
+
+/* Sparse products: EXACT where the corpus has them, which is f16 into f32. */
+static enum ts_fidelity fidelity_of(const struct ts_mma_op *op, bool is_sparse) {
+  if (!op) return TS_FIDELITY_UNKNOWN;
+  bool is_measured = !is_sparse || (op->a == TS_DTYPE_f16 && op->acc == TS_DTYPE_f32) ||
+                     !ts_dtype_is_float(op->acc);
+  return is_measured ? op->fidelity : TS_FIDELITY_MODELLED;
+}
 
 static enum ts_status add_matrix(struct ts_sim *sim, const struct ts_function *function,
                                  const struct ts_insn *insn) {
   enum ts_dtype a = (enum ts_dtype)insn->dtype2, acc = (enum ts_dtype)insn->dtype;
   enum ts_dtype b = (enum ts_dtype)ts_insn_attr(function, insn, TS_ATTR_b_dtype, a);
-  enum ts_mma_path path = insn->op == TS_OP_mma ? TS_MMA_SYNC : TS_MMA_WGMMA;
+  enum ts_mma_path path;
+  bool is_sparse;
+  const char *name = path_of(insn->op, &path, &is_sparse), *what;
   uint32_t k = (uint32_t)ts_insn_attr(function, insn, TS_ATTR_k, 0);
-  const struct ts_mma_op *op =
-      ts_mma_find(ts_mma_profile_from_name(sim->machine.profile), path, a, b, acc, k);
-  const char *what = ts_arena_printf(&sim->run_arena, "%s k%u %s x %s -> %s", path_name(insn->op),
-                                     k, ts_dtype_name(a), ts_dtype_name(b), ts_dtype_name(acc));
+  if (path == TS_MMA_TCGEN05) { /* the types are those of a descriptor at run time */
+    what = ts_arena_printf(&sim->run_arena, "%s of kind %s", name, ts_dtype_name(a));
+    if (!what) return ts_fail_memory(&sim->ctx);
+    return add_row(sim, what, ts_fidelity_name(TS_FIDELITY_MODELLED), "num/mma_profile.def");
+  }
+  const struct ts_mma_op *op = ts_mma_find(ts_mma_profile_from_name(sim->machine.profile), path, a,
+                                           b, acc, is_sparse ? k / 2 : k);
+  what = ts_arena_printf(&sim->run_arena, "%s k%u %s x %s -> %s", name, k, ts_dtype_name(a),
+                         ts_dtype_name(b), ts_dtype_name(acc));
   if (!what) return ts_fail_memory(&sim->ctx);
-  return add_row(sim, what, ts_fidelity_name(op ? op->fidelity : TS_FIDELITY_UNKNOWN),
-                 "num/mma_profile.def");
+  return add_row(sim, what, ts_fidelity_name(fidelity_of(op, is_sparse)), "num/mma_profile.def");
 }
 
 static enum ts_status add_insn(struct ts_sim *sim, const struct ts_function *function,
                                const struct ts_insn *insn) {
-  if (insn->op == TS_OP_mma || insn->op == TS_OP_wgmma_ss || insn->op == TS_OP_wgmma_rs)
-    return add_matrix(sim, function, insn);
+  enum ts_mma_path path;
+  bool is_sparse;
+  if (path_of(insn->op, &path, &is_sparse)) return add_matrix(sim, function, insn);
   const char *key = insn_key(function, insn);
   if (!key)
     return add_row(sim, "moves, integers, memory, synchronisation", "exact", "by definition");

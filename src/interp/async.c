@@ -65,7 +65,8 @@ static enum ts_status deliver_copy(struct ts__block *block, struct ts__async *op
 
 enum ts_status ts__async_issue(struct ts__block *block, struct ts__async op) {
   if (op.ticket == 0) op.ticket = ++block->next_ticket;
-  if (block->program->options->schedule == TS_SCHEDULE_EAGER && ts__copy_is_awaited(op.data))
+  if (block->program->options->schedule == TS_SCHEDULE_EAGER &&
+      (op.is_tensor || ts__copy_is_awaited(op.data)))
     return op.deliver(block, &op);
   if (ts_vec_push(&block->async, block->ctx->allocator, op)) {
     block->status = ts_fail_memory(block->ctx);
@@ -83,7 +84,7 @@ enum ts_status ts__async_deliver(struct ts__block *block, size_t index) {
 
 bool ts__async_is_ready(const struct ts__block *block, size_t index) {
   const struct ts__async *op = &block->async.data[index];
-  if (!ts__copy_is_awaited(op->data)) return false;
+  if (!op->is_tensor && !ts__copy_is_awaited(op->data)) return false;
   if (op->after == 0) return true;
   for (size_t i = 0; i < index; i++) {
     const struct ts__async *earlier = &block->async.data[i];

@@ -379,6 +379,12 @@ static bool is_matrix(uint16_t op) {
          op == TS_OP_wgmma_sp_ss || op == TS_OP_wgmma_sp_rs;
 }
 
+static bool is_tensor(uint16_t op) {
+  return op == TS_OP_tmem_alloc || op == TS_OP_tmem_dealloc || op == TS_OP_tmem_ld ||
+         op == TS_OP_tmem_st || op == TS_OP_tcgen05_mma_ss || op == TS_OP_tcgen05_mma_ts ||
+         op == TS_OP_tcgen05_commit;
+}
+
 static enum ts_status decode_insn(struct decoder *d, uint32_t insn_id, struct ts__code *code) {
   const struct ts_insn *insn = &d->function->insns.data[insn_id];
   const struct exec_row *row = &exec_table[insn->op];
@@ -403,6 +409,7 @@ static enum ts_status decode_insn(struct decoder *d, uint32_t insn_id, struct ts
   TS_TRY(check_shapes(d, insn_id, code));
   if (reduces_globally(d, insn)) d->program->is_ordered = true;
   if (is_matrix(insn->op)) d->program->has_matrix = true;
+  if (is_tensor(insn->op)) d->program->has_matrix = d->program->has_tensor = true;
   return find_kernel_of(d, insn_id, code);
 }
 

@@ -20,7 +20,7 @@ static void complete_when_full(struct ts__block *block, struct ts__barrier *barr
   uint32_t needed =
       barrier->expected_threads ? barrier->expected_threads : ts__living_threads(block);
   if (barrier->arrived_threads == 0 || barrier->arrived_threads < needed) return;
-  ts_pending_flow(&block->shared, barrier->arrived_warps, barrier->waiting_warps);
+  ts__flow(block, barrier->arrived_warps, barrier->waiting_warps);
   barrier->result[barrier->phase & 1] = barrier->true_threads;
   barrier->threads[barrier->phase & 1] = barrier->arrived_threads;
   barrier->phase++;

@@ -13,7 +13,7 @@ static void complete_when_full(struct ts__group *group, enum ts__group_scope sco
   if (group->arrived_threads == 0 || group->arrived_threads < needed) return;
   for (uint32_t i = 0; i < group->block_count; i++) {
     struct ts__block *block = &group->blocks[i];
-    ts_pending_join(&block->shared, block->group_warps[scope]);
+    ts__flow(block, block->group_warps[scope], block->group_warps[scope]);
     block->group_warps[scope] = 0;
   }
   group->arrived_threads = 0;

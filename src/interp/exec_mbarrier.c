@@ -284,8 +284,8 @@ static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code
   warp->wait.is_released = false;
   if (wanted <= mbarrier->phase) mbarrier->next[warp->index] = wanted + 1;
   uint64_t bit = (uint64_t)1 << warp->index;
-  ts_pending_observe_sync(&block->shared, (uint32_t)address, seen, bit);
-  if (seen) ts_pending_flow(&block->shared, mbarrier->completed_warps, bit);
+  ts__observe_sync(block, (uint32_t)address, seen, bit);
+  if (seen) ts__flow(block, mbarrier->completed_warps, bit);
   if (block->check)
     ts__check_mbarrier_pass(warp, (uint32_t)address, wanted < seen ? wanted : seen);
   /* A fresh mbarrier lets a wait for the odd parity pass: no phase, told as UINT32_MAX. */

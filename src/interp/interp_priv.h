@@ -25,7 +25,8 @@ struct ts__warp;
 struct ts__block;
 struct ts__code;
 struct ts__program;
-struct ts__check; /* check_priv.h */
+struct ts__check;  /* check_priv.h */
+struct ts__tensor; /* exec_tensor.c */
 
 /* What an instruction's function answers. */
 enum ts__step {
@@ -86,7 +87,8 @@ struct ts__program {
   uint32_t *array_offset;    /* per array: first word (already x 32) */
   uint32_t *reg_offset;      /* per register: first word */
   bool is_ordered;           /* global atomics or reductions: blocks run in ascending order */
-  bool has_matrix;           /* mma or wgmma: workers need scratch for them */
+  bool has_matrix;           /* matrix instructions: workers need scratch for them */
+  bool has_tensor;           /* tensor memory is used */
   const struct ts__lane_ops *lanes; /* loops for this host */
   uint64_t shared_bytes;            /* static + dynamic */
   struct ts__check *check; /* of the blocks of a unit; NULL: hazard checks are off */
@@ -130,6 +132,7 @@ struct ts__async {
   uint64_t after;              /* 0 none */
   uint32_t warp, insn, record; /* record: TS_PENDING_NONE when it has none */
   uint32_t group_kind, group;  /* what a wait counts: enum ts_sync_kind and the group number */
+  bool is_tensor;              /* of tcgen05: data is no struct ts__copy */
   void *data;                  /* operands; owned by the op (block->scratch free list) */
 };
 
@@ -224,6 +227,7 @@ struct ts__block {
   uint64_t last_event_seq;                /* seq of the event emitted last, for `cause` */
   struct ts_arena *scratch;               /* reset for every block */
   struct ts_mma_scratch *mma_scratch;     /* of the worker */
+  struct ts__tensor *tensor;              /* NULL: the program has none */
   struct ts__copy *free_copies;           /* exec_async.c: operands of done operations */
   struct ts__check *check;                /* NULL: hazard checks are off */
   uint32_t wgmma_count;                   /* wgmma in flight, of all warps */
@@ -479,6 +483,23 @@ void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t cou
 /* A warp has ended or its lanes exited: barriers that waited for all may open. */
 void ts__barrier_thread_exit(struct ts__block *block);
 uint32_t ts__living_threads(const struct ts__block *block);
+
+/* --- tensor memory (exec_tensor.c): of a block whose program has_tensor */
+enum ts_status ts__tensor_init(struct ts__block *block);
+void ts__tensor_free(const struct ts_allocator *allocator, struct ts__tensor *tensor);
+void ts__tensor_reset(struct ts__block *block);
+struct ts_shared_memory *ts__tensor_columns(struct ts__tensor *tensor);
+/* What warps have waited for, of shared and of tensor memory: as the functions of mem.h. */
+static inline void ts__observe_sync(struct ts__block *block, uint32_t address, uint64_t phases,
+                                    uint64_t warps) {
+  ts_pending_observe_sync(&block->shared, address, phases, warps);
+  if (block->tensor)
+    ts_pending_observe_sync(ts__tensor_columns(block->tensor), address, phases, warps);
+}
+static inline void ts__flow(struct ts__block *block, uint64_t from_warps, uint64_t to_warps) {
+  ts_pending_flow(&block->shared, from_warps, to_warps);
+  if (block->tensor) ts_pending_flow(ts__tensor_columns(block->tensor), from_warps, to_warps);
+}
 
 /* --- clusters (exec_cluster.c) */
 /* Opens the block's groups when all living threads have arrived. */

@@ -207,6 +207,7 @@ static enum ts_status block_init(struct worker *worker, struct ts__block *block,
   block->scratch = &worker->scratch;
   block->mma_scratch = worker->mma_scratch;
   block->matrix_cache = &worker->matrix_cache;
+  if (program->has_tensor) TS_TRY(ts__tensor_init(block));
   return ts_shared_init(&worker->ctx, &block->shared, worker->ctx.allocator, program->shared_bytes,
                         pending_granule_bytes(program->function), program->warps_per_block);
 }
@@ -262,6 +263,7 @@ static void worker_free(struct ts_ctx *ctx, struct worker *worker) {
   for (uint32_t i = 0; i < worker->unit.block_count; i++) {
     struct ts__block *block = &worker->unit.blocks[i];
     ts_shared_free(&block->shared);
+    ts__tensor_free(allocator, block->tensor);
     ts_vec_free(&block->mbarriers, allocator);
     ts_vec_free(&block->async, allocator);
   }
@@ -344,6 +346,7 @@ static void find_place(struct ts__block *block, uint64_t cluster) {
 static enum ts_status block_start(struct ts__block *block, uint64_t cluster) {
   find_place(block, cluster);
   ts_shared_reset(&block->shared, block->warp_count);
+  if (block->tensor) ts__tensor_reset(block);
   memset(block->barriers, 0, sizeof block->barriers);
   block->mbarriers.count = 0;
   block->async.count = 0;

@@ -80,7 +80,9 @@ bool ts__op_has_second_dtype(enum ts_op op) {
   case TS_OP_wgmma_rs:
   case TS_OP_mma_sp:
   case TS_OP_wgmma_sp_ss:
-  case TS_OP_wgmma_sp_rs: return true;
+  case TS_OP_wgmma_sp_rs:
+  case TS_OP_tcgen05_mma_ss:
+  case TS_OP_tcgen05_mma_ts: return true;
   default: return false;
   }
 }

@@ -257,6 +257,10 @@ static struct ts__value advance(struct ts__lower *lower, struct ts__value descri
 struct ts__value ts__builtin_increase_descriptor(struct ts__lower *lower,
                                                  const struct tir_expr *call, int unused) {
   (void)unused;
+  const struct tir_expr *first = arg_expr(call, 0);
+  if (first->kind == TIR_BUFFER_LOAD &&
+      lower->storage[first->load.buffer->data->id].kind == TS__STORAGE_VARIABLE)
+    return ts__lower_advance_descriptor(lower, call);
   struct ts__storage *storage = descriptor_arg(lower, call, 0);
   struct ts__value bytes = ts__lower_expr(lower, arg_expr(call, 1));
   if (!storage) return ts__value_none();

@@ -214,6 +214,9 @@ enum ts__class { TS__CLASS_NAN, TS__CLASS_INF, TS__CLASS_FINITE };
 /* A shuffle of all 32 lanes with a constant lane operand. */
 struct ts__value ts__lower_emit_shfl_constant(struct ts__lower *lower, enum ts_ir_mode mode,
                                               struct ts__value value, uint32_t lane);
+/* increase_descriptor_offset of a tcgen05 descriptor (lower_tensor.c) */
+struct ts__value ts__lower_advance_descriptor(struct ts__lower *lower,
+                                              const struct tir_expr *call);
 /* bar.sync */
 void ts__lower_emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t thread_count);
 

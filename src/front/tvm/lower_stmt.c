@@ -244,6 +244,12 @@ static void lower_alloc(struct ts__lower *lower, const struct tir_stmt *stmt) {
   } else if (!strcmp(scope, "local.descriptor.wgmma")) {
     storage->kind = TS__STORAGE_RESULT;
     storage->operand = ts__value_imm(lower, storage->type, 0).operand;
+  } else if (!strcmp(scope, "local.descriptor.tcgen05_smem")) {
+    /* Set by one warp only, so a variable. */
+    storage->kind = TS__STORAGE_VARIABLE;
+    storage->operand =
+        ts__lower_emit_variable(lower, ts__value_imm(lower, storage->type, 0), buffer->name)
+            .operand;
   } else if (!strcmp(scope, "shared.dyn")) {
     alloc_shared(lower, buffer, TS_SHARED_DYNAMIC, storage);
   } else if (!strcmp(scope, "shared")) {
