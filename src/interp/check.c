@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = TS__CHUNK_BYTES };
+enum { CHUNK_BYTES = TS__CHUNK_BYTES, MBARRIER_BYTES = 8 };
 
 /* --- what the kernel is like */
 
@@ -110,8 +110,7 @@ enum ts_status ts__check_run_init(struct ts_ctx *ctx, struct ts__check_run *run,
                                   const struct ts_device_memory *memory) {
   memset(run, 0, sizeof *run);
   ts_arena_init(&run->arena, ctx->allocator);
-  run->shadows =
-      ts_new_array(&run->arena, struct ts__global_shadow, memory->allocations.count + 1);
+  run->shadows = ts_new_array(&run->arena, struct ts__global_shadow, memory->allocations.count + 1);
   if (!run->shadows) return ts_fail_memory(ctx);
   run->shadow_count = memory->allocations.count;
   for (size_t i = 1; i < run->shadow_count; i++) {
@@ -264,7 +263,7 @@ static void check_mbarrier_order(struct ts__warp *warp, const struct ts__code *c
                                  uint32_t address) {
   struct ts__check *check = warp->block->check;
   struct ts_accessor who = {.warp = warp->index, .insn = code->insn};
-  struct ts_conflict conflict = ts_race_check_read(&check->race, who, address, 8);
+  struct ts_conflict conflict = ts_race_check_read(&check->race, who, address, MBARRIER_BYTES);
   char where[128];
   if (conflict.kind == TS_CONFLICT_NONE) return;
   ts__hazard(warp, code, TS_DIAG_RACE_SHARED, lane, conflict.other_insn,
@@ -279,9 +278,9 @@ void ts__check_mbarrier_init(struct ts__warp *warp, const struct ts__code *code,
                              uint32_t address) {
   struct ts__check *check = warp->block->check;
   struct ts_accessor who = {.warp = warp->index, .insn = code->insn};
-  struct ts_conflict conflict = ts_race_write(&check->race, who, address, 8);
+  struct ts_conflict conflict = ts_race_write(&check->race, who, address, MBARRIER_BYTES);
   if (conflict.kind != TS_CONFLICT_NONE)
-    ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, true, &conflict, address, 8);
+    ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, true, &conflict, address, MBARRIER_BYTES);
   struct ts__phase_clocks *object = find_mbarrier(check, address);
   if (!object) {
     struct ts__phase_clocks fresh = {.address = address};
@@ -306,6 +305,21 @@ void ts__check_mbarrier_pass(struct ts__warp *warp, uint32_t address, uint64_t p
   struct ts__phase_clocks *object = find_mbarrier(check, address);
   check_mbarrier_order(warp, &warp->program->code[warp->pc], TS_NONE, address);
   if (object && phases) ts_race_acquire(&check->race, warp->index, seen_clock(object, phases - 1));
+}
+
+void ts__check_mbarrier_bytes(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                              uint64_t address, uint64_t size_bytes) {
+  const struct ts__check *check = warp->block->check;
+  char where[128];
+  for (size_t i = 0; i < check->mbarriers.count; i++) {
+    uint64_t start = check->mbarriers.data[i].address;
+    if (start >= address + size_bytes || address >= start + MBARRIER_BYTES) continue;
+    ts__hazard(warp, code, TS_DIAG_BARRIER_MISUSE, lane, TS_NONE,
+               "give the mbarrier bytes of its own", "%s writes data over the mbarrier at %s",
+               ts_op_info((enum ts_op)code->op)->mnemonic,
+               ts__shared_text(warp->block, start, where, sizeof where));
+    return;
+  }
 }
 
 void ts__check_fence_async(struct ts__warp *warp) {

@@ -134,9 +134,11 @@ static void cp_async_writes(struct ts__warp *warp, const struct ts__copy *copy, 
 /* A tile that one box brought and another takes away must be swizzled alike. */
 static void check_store_layout(struct ts__warp *warp, const struct ts__copy *copy) {
   const struct ts__check *check = warp->block->check;
-  uint32_t swizzle = copy->box.map->swizzle;
+  bool is_box = copy->kind == TS__COPY_TMA_STORE;
+  uint32_t swizzle = is_box ? copy->box.map->swizzle : 0;
+  uint64_t start = is_box ? copy->box.shared_address : copy->shared;
   for (uint64_t done = 0; done < copy->size_bytes; done += CHUNK_BYTES) {
-    uint64_t chunk = ts__swizzle(copy->box.shared_address + done, swizzle) / CHUNK_BYTES;
+    uint64_t chunk = ts__swizzle(start + done, swizzle) / CHUNK_BYTES;
     const struct ts__chunk_tag *tag = &check->tags[chunk < check->tag_count ? chunk : 0];
     if (tag->place == 0 || tag->swizzle == swizzle) continue;
     ts__hazard(warp, copy->code, TS_DIAG_LAYOUT_SWIZZLE, ts__first_lane(copy->lanes), tag->insn,
@@ -153,7 +155,9 @@ static void check_source(struct ts__warp *warp, const struct ts__copy *copy, uin
       ts_race_read(&check->race, accessor(warp, copy->code, true), address, copy->size_bytes);
   char where[160];
   report(warp, copy, TS_SPACE_SHARED, false, &conflict);
-  if (copy->kind == TS__COPY_TMA_STORE) check_store_layout(warp, copy);
+  /* A linear store may put a tile aside as it is; a linear sum may not. */
+  if (copy->kind == TS__COPY_TMA_STORE || copy->reduce != TS_IR_REDUCE_none)
+    check_store_layout(warp, copy);
   if (ts_race_is_initialised(&check->race, address, copy->size_bytes)) return;
   ts__hazard(warp, copy->code, TS_DIAG_UNSET_SHARED, ts__first_lane(copy->lanes), TS_NONE,
              "write all of the tile before it is stored",
@@ -181,6 +185,8 @@ void ts__check_copy_issue(struct ts__warp *warp, const struct ts__copy *copy) {
     conflict =
         ts_race_write(&check->race, accessor(warp, copy->code, true), address, copy->size_bytes);
     report(warp, copy, TS_SPACE_SHARED, true, &conflict);
+    ts__check_mbarrier_bytes(warp, copy->code, ts__first_lane(copy->lanes), address,
+                             copy->size_bytes);
     clear_tags(check, address, copy->size_bytes);
     if (copy->kind == TS__COPY_TMA_LOAD) tag_box(check, copy);
     return;
@@ -258,11 +264,22 @@ static void check_layout(struct ts__warp *warp, const struct ts__code *code,
   }
 }
 
+/* The rows or columns that chunk i of an operand is part of. */
+static void add_lines(struct ts__unset_lines *unset, const struct ts__chunks *chunks, uint32_t i,
+                      bool is_k_major, uint32_t elem_bits) {
+  uint32_t elements = CHUNK_BYTES * 8 / elem_bits;
+  uint32_t first = is_k_major ? i / chunks->chunks : i % chunks->chunks * elements;
+  uint32_t count = is_k_major ? 1 : elements;
+  unset->any = true;
+  for (uint32_t line = first; line < first + count && line < 256; line++)
+    unset->bits[line / 64] |= (uint64_t)1 << line % 64;
+}
+
 void ts__check_operand(struct ts__warp *warp, const struct ts__code *code,
-                       const struct ts__chunks *chunks, const char *name) {
+                       const struct ts__chunks *chunks, const char *name, bool is_k_major,
+                       uint32_t elem_bits, struct ts__unset_lines *unset) {
   struct ts__check *check = warp->block->check;
   struct ts_accessor who = accessor(warp, code, true);
-  char where[160];
   for (uint32_t i = 0; i < chunks->count; i++) {
     uint64_t address = ts__chunk_address(chunks, i);
     struct ts_conflict conflict = ts_race_check_read(&check->race, who, address, CHUNK_BYTES);
@@ -271,12 +288,8 @@ void ts__check_operand(struct ts__warp *warp, const struct ts__code *code,
                          CHUNK_BYTES);
       return;
     }
-    if (ts_race_is_initialised(&check->race, address, CHUNK_BYTES)) continue;
-    ts__hazard(warp, code, TS_DIAG_UNSET_SHARED, TS_NONE, TS_NONE,
-               "check the descriptor, and that all of the tile has been written",
-               "operand %s takes in %s, which nobody has written", name,
-               ts__check_place_text(warp->block, TS_SPACE_SHARED, address, where, sizeof where));
-    return;
+    if (!ts_race_is_initialised(&check->race, address, CHUNK_BYTES))
+      add_lines(unset, chunks, i, is_k_major, elem_bits);
   }
   check_layout(warp, code, chunks, name);
 }
@@ -291,37 +304,76 @@ void ts__check_operand_done(struct ts__warp *warp, const struct ts__code *code,
 
 /* --- registers of wgmma */
 
-void ts__check_wgmma_registers(struct ts__warp *warp, const struct ts__code *code,
-                               const uint32_t *a, uint32_t a_words, const uint32_t *accumulator,
-                               uint32_t c_words, bool is_zeroed) {
-  struct ts__unset *unset = &warp->block->check->unset[warp->index];
-  const uint32_t *starts[2] = {accumulator, a};
-  uint32_t counts[2] = {c_words, a ? a_words : 0};
-  bool said = false;
-  for (int k = 0; k < 2; k++) {
-    uint32_t first = starts[k] ? (uint32_t)((starts[k] - warp->local) / TS__LANES) : 0;
-    for (uint32_t w = first; w < first + counts[k] && !said; w++) {
-      if (!unset->is_dirty[w]) continue;
-      said = true;
-      ts__hazard(warp, code, TS_DIAG_RACE_WGMMA_FENCE, TS_NONE, unset->writer[w],
-                 "wgmma.fence (warpgroup_arrive) between the write and the wgmma",
-                 "%s uses registers that were written since the last wgmma.fence",
-                 ts_op_info((enum ts_op)code->op)->mnemonic);
-    }
-    bool reads = k == 1 || !is_zeroed;
-    for (uint32_t w = first; w < first + counts[k]; w++) {
-      uint32_t *bytes = &unset->local[w * TS__WORD_BYTES];
-      uint32_t lanes = (bytes[0] | bytes[1] | bytes[2] | bytes[3]) & warp->alive;
-      if (lanes && reads) {
-        ts__hazard(warp, code, TS_DIAG_UNSET_LOCAL, ts__first_lane(lanes), TS_NONE,
-                   "clear the accumulator, or let the first wgmma start at zero",
-                   "%s takes in registers that nobody has written",
-                   ts_op_info((enum ts_op)code->op)->mnemonic);
-        reads = false;
-      }
-      if (k == 0) memset(bytes, 0, TS__WORD_BYTES * sizeof *bytes);
-    }
+static uint32_t first_word(const struct ts__warp *warp, const uint32_t *registers) {
+  return registers ? (uint32_t)((registers - warp->local) / TS__LANES) : 0;
+}
+
+static void check_fence(struct ts__warp *warp, const struct ts__code *code, uint32_t first,
+                        uint32_t count) {
+  const struct ts__unset *unset = &warp->block->check->unset[warp->index];
+  for (uint32_t w = first; w < first + count; w++) {
+    if (!unset->is_dirty[w]) continue;
+    ts__hazard(warp, code, TS_DIAG_RACE_WGMMA_FENCE, TS_NONE, unset->writer[w],
+               "wgmma.fence (warpgroup_arrive) between the write and the wgmma",
+               "%s uses registers that were written since the last wgmma.fence",
+               ts_op_info((enum ts_op)code->op)->mnemonic);
+    return;
   }
+}
+
+/* A taken from registers that nobody has set spoils its rows: told at once. */
+static void check_a(struct ts__warp *warp, const struct ts__code *code, uint32_t first,
+                    uint32_t count) {
+  const struct ts__unset *unset = &warp->block->check->unset[warp->index];
+  uint32_t lanes = 0;
+  for (uint32_t b = first * TS__WORD_BYTES; b < (first + count) * TS__WORD_BYTES; b++)
+    lanes |= unset->local[b];
+  lanes &= warp->alive;
+  if (lanes)
+    ts__hazard(warp, code, TS_DIAG_UNSET_LOCAL, ts__first_lane(lanes), TS_NONE,
+               "write all of A's registers first", "%s takes in registers that nobody has written",
+               ts_op_info((enum ts_op)code->op)->mnemonic);
+}
+
+static bool has_line(const struct ts__unset_lines *lines, uint32_t line) {
+  return lines->bits[line / 64] >> line % 64 & 1;
+}
+
+/* Element (row, column) of the warp's 16 rows is in lane row % 8 * 4 + column % 8 / 2, there element
+ * column / 8 * 4 + row / 8 * 2 + column % 2 (DOC: PTX ISA, wgmma register fragments). */
+static void spoil_accumulator(struct ts__unset *unset, const struct ts__wgmma_registers *registers,
+                              uint32_t first, const struct ts__unset_lines *rows,
+                              const struct ts__unset_lines *columns) {
+  uint32_t elem_bytes = ts_dtype_bits(registers->info->op->acc) / 8;
+  for (uint32_t column = 0; column < registers->info->n; column++)
+    for (uint32_t row = 0; row < 16; row++) {
+      if (!has_line(columns, column) && !has_line(rows, row)) continue;
+      uint32_t element = column / 8 * 4 + row / 8 * 2 + column % 2;
+      uint32_t lane = row % 8 * 4 + column % 8 / 2;
+      for (uint32_t b = 0; b < elem_bytes; b++)
+        unset->local[first * TS__WORD_BYTES + element * elem_bytes + b] |= 1u << lane;
+    }
+}
+
+void ts__check_wgmma_registers(struct ts__warp *warp, const struct ts__code *code,
+                               const struct ts__wgmma_registers *registers,
+                               const struct ts__unset_lines *rows,
+                               const struct ts__unset_lines *columns) {
+  struct ts__unset *unset = &warp->block->check->unset[warp->index];
+  uint32_t c = first_word(warp, registers->accumulator), a = first_word(warp, registers->a);
+  uint32_t a_words = registers->a ? registers->a_words : 0;
+  check_fence(warp, code, c, registers->c_words);
+  check_fence(warp, code, a, a_words);
+  check_a(warp, code, a, a_words);
+  if (registers->is_zeroed)
+    memset(&unset->local[c * TS__WORD_BYTES], 0,
+           (size_t)registers->c_words * TS__WORD_BYTES * sizeof *unset->local);
+  if (!rows->any && !columns->any) return;
+  /* Columns that nobody stores may come from bytes that nobody has written. */
+  spoil_accumulator(unset, registers, c, rows, columns);
+  unset->is_active = true;
+  unset->origin = code->insn;
+  unset->origin_kind = TS_DIAG_UNSET_SHARED;
 }
 
 void ts__check_wgmma_fence(struct ts__warp *warp) {

@@ -112,7 +112,9 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
                                       ? ts_race_read(&check->race, who, begin, size_bytes)
                                       : ts_race_write(&check->race, who, begin, size_bytes);
     shared_conflict(warp, code, kind != TS__ACCESS_READ, access, &conflict);
-    if (kind != TS__ACCESS_READ) clear_tags(check, begin, spans[i].end);
+    if (kind == TS__ACCESS_READ) continue;
+    clear_tags(check, begin, spans[i].end);
+    ts__check_mbarrier_bytes(warp, code, spans[i].lane, begin, size_bytes);
   }
   if (kind == TS__ACCESS_WRITE) {
     uint32_t unset = ts__check_unset_lanes(warp, &code->operands[2]) & access->mask;
@@ -294,6 +296,18 @@ static void check_layout(struct ts__warp *warp, const struct ts__code *code, uin
   }
 }
 
+/* A row is what a lane of a 16-byte access has. */
+static void rows_speed(struct ts__warp *warp, const struct ts__code *code,
+                       uint8_t *const pointers[TS__LANES], uint32_t rows) {
+  struct ts__access access = {.size_bytes = ROW_BYTES};
+  for (uint32_t lane = 0; lane < rows; lane++) {
+    if (!pointers[lane]) continue;
+    access.lane[lane] = (uint64_t)(pointers[lane] - warp->block->shared.data);
+    access.mask |= 1u << lane;
+  }
+  ts__check_speed_access(warp, code, TS_SPACE_SHARED, &access);
+}
+
 enum ts__step ts__check_rows(struct ts__warp *warp, const struct ts__code *code,
                              uint8_t *const pointers[TS__LANES], uint32_t rows, bool is_store) {
   struct ts__check *check = warp->block->check;
@@ -301,6 +315,7 @@ enum ts__step ts__check_rows(struct ts__warp *warp, const struct ts__code *code,
   struct ts_accessor who = {.warp = warp->index, .insn = code->insn};
   const struct ts__chunk_tag *tags[8] = {0};
   uint32_t unset = 0;
+  if (check->speed) rows_speed(warp, code, pointers, rows);
   for (uint32_t lane = 0; lane < rows; lane++) {
     if (lane % 8 == 0) memset(tags, 0, sizeof tags);
     if (!pointers[lane]) continue;

@@ -124,6 +124,9 @@ void ts__check_mbarrier_arrive(struct ts__warp *warp, const struct ts__code *cod
 void ts__check_mbarrier_pass(struct ts__warp *warp, uint32_t address, uint64_t phases);
 void ts__check_mbarrier_init(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                              uint32_t address);
+/* Data written over an mbarrier that has been initialised. */
+void ts__check_mbarrier_bytes(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                              uint64_t address, uint64_t size_bytes);
 void ts__check_fence_async(struct ts__warp *warp);
 /* Reports mbarriers whose transaction counts are not zero: at the end and at a deadlock. */
 void ts__check_counts(struct ts__block *block);
@@ -153,15 +156,28 @@ void ts__check_copy_waited(struct ts__warp *warp, const struct ts__copy *copy);
 /* A write from another block of the cluster. */
 void ts__check_remote_write(struct ts__block *block, const struct ts__code *code, uint64_t address,
                             uint64_t size_bytes);
+/* Rows of A and columns of B that take in bytes which nobody has written, bit by bit. */
+struct ts__unset_lines {
+  uint64_t bits[4]; /* at most 256 */
+  bool any;
+};
 /* An operand of wgmma in shared memory, when issued and when waited for. */
 void ts__check_operand(struct ts__warp *warp, const struct ts__code *code,
-                       const struct ts__chunks *chunks, const char *name);
+                       const struct ts__chunks *chunks, const char *name, bool is_k_major,
+                       uint32_t elem_bits, struct ts__unset_lines *unset);
 void ts__check_operand_done(struct ts__warp *warp, const struct ts__code *code,
                             const struct ts__chunks *chunks);
-/* Registers of a wgmma: words from the warp's local arrays. */
+/* Registers of a wgmma. */
+struct ts__wgmma_registers {
+  const struct ts__matrix_info *info;
+  const uint32_t *a, *accumulator; /* in the warp's local arrays; a NULL: in shared memory */
+  uint32_t a_words, c_words;
+  bool is_zeroed;
+};
 void ts__check_wgmma_registers(struct ts__warp *warp, const struct ts__code *code,
-                               const uint32_t *a, uint32_t a_words, const uint32_t *accumulator,
-                               uint32_t c_words, bool is_zeroed);
+                               const struct ts__wgmma_registers *registers,
+                               const struct ts__unset_lines *rows,
+                               const struct ts__unset_lines *columns);
 void ts__check_wgmma_fence(struct ts__warp *warp);
 
 /* --- reports (check.c): what they say is done once per place, whatever the count */

@@ -258,10 +258,16 @@ static void tell_checks(struct ts__warp *warp, const struct wgmma *w, bool is_do
     ts__check_operand_done(warp, w->code, &b);
     return;
   }
-  if (!w->a_registers) ts__check_operand(warp, w->code, &a, "A");
-  ts__check_operand(warp, w->code, &b, "B");
-  ts__check_wgmma_registers(warp, w->code, w->a_registers, w->a_words, w->accumulator, w->c_words,
-                            w->is_zeroed);
+  struct ts__unset_lines rows = {.any = false}, columns = {.any = false};
+  const struct ts__matrix_info *info = w->info;
+  if (!w->a_registers)
+    ts__check_operand(warp, w->code, &a, "A", info->a_is_k_major, ts_dtype_bits(info->op->a),
+                      &rows);
+  ts__check_operand(warp, w->code, &b, "B", info->b_is_k_major, ts_dtype_bits(info->op->b),
+                    &columns);
+  struct ts__wgmma_registers registers = {info,       w->a_registers, w->accumulator,
+                                          w->a_words, w->c_words,     w->is_zeroed};
+  ts__check_wgmma_registers(warp, w->code, &registers, &rows, &columns);
 }
 
 /* The metadata is the last operand. */

@@ -13,6 +13,9 @@ EXPECTED = {
     "deadlock_by_hand": (1, "TS-SYNC-001"),  # hangs on the device as well
     "gemm_seed_sm75_simple": (1, "TS-MEM-003"),  # ldmatrix.x4 over-runs a register array
     "h_gemm_by_hand_d3": (1, "TS-SYNC-001"),
+    "h_handdead": (1, "TS-SYNC-001"),
+    "h_g7": (1, "TS-MEM-003"),
+    "h_deq2": (1, "TS-INIT-001"),  # a quarter of the dequantised tile is written, all of it is multiplied
 }
 UNSUPPORTED = 2  # exit status of input that is not run at all: golden tests say which
 SHORT_SECONDS = 0.05  # below this the start of the program is most of the time
