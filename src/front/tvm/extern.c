@@ -471,6 +471,10 @@ struct ts__value ts__builtin_extern(struct ts__lower *lower, const struct tir_ex
     }
   }
   if (lower_print(lower, call, text)) return ts__value_none();
+  if (!strcmp(text, "DP4A")) {
+    ts__lower_dp4a(lower, call);
+    return ts__value_none();
+  }
   if (!strcmp(text, "__nanosleep")) return ts__value_none(); /* time has no meaning here */
   ts__lower_unknown(lower, "the function '%s'", text);
   return ts__value_none();

@@ -167,15 +167,23 @@ struct ts__value ts__builtin_fast_rcp(struct ts__lower *lower, const struct tir_
 }
 
 /* __fadd_rn and its relatives are never fused. */
+static int64_t rounding_of(struct ts__lower *lower, const struct tir_expr *call, const char *mode) {
+  if (!strcmp(mode, "rz")) return TS_IR_ROUND_rz;
+  if (!strcmp(mode, "rd")) return TS_IR_ROUND_rm;
+  if (!strcmp(mode, "ru")) return TS_IR_ROUND_rp;
+  if (strcmp(mode, "rn")) ts__lower_unknown(lower, "%s with rounding '%s'", call->call.op, mode);
+  return TS_IR_ROUND_rn;
+}
+
 struct ts__value ts__builtin_ieee(struct ts__lower *lower, const struct tir_expr *call, int op) {
   struct ts__value operands[3];
   uint32_t count = (uint32_t)call->call.args.count - 1;
   for (uint32_t i = 0; i < count; i++)
     operands[i] = arg(lower, call, i);
   const char *mode = ts__lower_string(lower, call->call.args.items[count], "a rounding mode");
-  if (strcmp(mode, "rn")) ts__lower_unknown(lower, "%s with rounding '%s'", call->call.op, mode);
   struct ts__attrs attrs = {.count = 0};
   ts__attr_add(&attrs, TS_ATTR_nofuse, 1);
+  ts__attr_add(&attrs, TS_ATTR_round, rounding_of(lower, call, mode));
   ts__attr_add(&attrs, TS_ATTR_ftz, lower->fast_math && operands[0].type.dtype == TS_DTYPE_f32);
   struct ts_type type = operands[0].type;
   return ts__lower_emit(lower, (enum ts_op)op, type, (enum ts_dtype)type.dtype, operands, count,

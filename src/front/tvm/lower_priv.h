@@ -214,6 +214,8 @@ enum ts__class { TS__CLASS_NAN, TS__CLASS_INF, TS__CLASS_FINITE };
 /* A shuffle of all 32 lanes with a constant lane operand. */
 struct ts__value ts__lower_emit_shfl_constant(struct ts__lower *lower, enum ts_ir_mode mode,
                                               struct ts__value value, uint32_t lane);
+/* The extern function DP4A (lower_device.c) */
+void ts__lower_dp4a(struct ts__lower *lower, const struct tir_expr *call);
 /* increase_descriptor_offset of a tcgen05 descriptor (lower_tensor.c) */
 struct ts__value ts__lower_advance_descriptor(struct ts__lower *lower,
                                               const struct tir_expr *call);
