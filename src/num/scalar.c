@@ -166,6 +166,30 @@ static void flush(enum ts_dtype dtype, union block *block, size_t n) {
     if ((block->narrow[i] & field) == 0) block->narrow[i] &= sign;
 }
 
+/* A NaN of f32 that goes through the flushing adder is canonical. MEASURED. */
+static void flush_operand(enum ts_dtype dtype, union block *block, size_t n) {
+  flush(dtype, block, n);
+  for (size_t i = 0; i < n && dtype == TS_DTYPE_f32; ++i)
+    if ((block->narrow[i] & 0x7fffffffu) > 0x7f800000u) block->narrow[i] = 0x7fffffffu;
+}
+
+/* f16 products: MEASURED, what is flushed is the result rounded with any exponent. Those that come
+ * out as 2^-14 but are below its lower neighbour's upper tie go; they are exact in binary64. */
+static void flush_f16_products(const struct ts_scalar_op *op, union block *dst,
+                               const union block *inputs, size_t n) {
+  if (op->from != TS_DTYPE_f16 || (op->op != TS_NUM_mul && op->op != TS_NUM_fma)) return;
+  for (size_t i = 0; i < n; ++i) {
+    if ((dst->narrow[i] & 0x7fffu) != 0x400) continue;
+    double value[3] = {0, 0, 0};
+    for (unsigned j = 0; j < (op->op == TS_NUM_fma ? 3u : 2u); ++j) {
+      uint64_t bits = ts_num_convert1(TS_DTYPE_f64, TS_DTYPE_f16, 0, inputs[j].narrow[i]);
+      memcpy(&value[j], &bits, sizeof bits);
+    }
+    double exact = value[0] * value[1] + value[2];
+    if (exact < 0x1p-14 - 0x1p-26 && exact > -(0x1p-14 - 0x1p-26)) dst->narrow[i] &= 0x8000u;
+  }
+}
+
 /* Clamps to [0, 1]: the maximum with zero first, which a NaN loses. */
 static void clamp_unit(enum ts_dtype dtype, union block *block, size_t n) {
   union block bound;
@@ -204,12 +228,16 @@ static void run_elements(const struct ts_scalar_op *op, union block *dst, union 
   union block signs;
   for (unsigned i = 0; i < arity; ++i) {
     operands[i] = &inputs[i];
-    if (op->flags & FLUSH) flush(op->from, &inputs[i], n);
+    if (op->flags & FLUSH) flush_operand(op->from, &inputs[i], n);
   }
   if (op->flags & XORSIGN) split_signs(&signs, &inputs[0], &inputs[1], n);
   op->run(op, dst, operands, n);
   if (op->flags & XORSIGN) join_signs(&signs, dst, n);
-  if (op->flags & FLUSH) flush(op->to, dst, n);
+  /* A conversion to another type than f32 keeps subnormal results. */
+  if ((op->flags & FLUSH) && (op->to == op->from || op->to == TS_DTYPE_f32)) {
+    flush_f16_products(op, dst, inputs, n);
+    flush(op->to, dst, n);
+  }
   if (op->flags & UNIT) clamp_unit(op->to, dst, n);
   if (op->flags & RELU) clamp_negative(op->to, dst, n);
 }

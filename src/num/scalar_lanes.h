@@ -178,12 +178,17 @@ LOOP1(BFIND_SHIFT_S32, uint32_t, uint32_t, find_bit(a, 32, true, true))
 LOOP1(BFIND_SHIFT_U64, uint32_t, uint64_t, find_bit(a, 64, false, true))
 LOOP1(BFIND_SHIFT_S64, uint32_t, uint64_t, find_bit(a, 64, true, true))
 
+/* The 32-bit forms look at the low 8 bits of position and length, the 64-bit forms at all. MEASURED. */
+static uint32_t field_extent(uint32_t value, unsigned bits) {
+  return bits == 32 ? value & 0xff : value > 255 ? 255 : value;
+}
+
 /* `length` bits from `position` on; beyond the field the sign: the field's top bit or, when the
- * field reaches past it, the operand's. Position and length count in their low 8 bits. */
+ * field reaches past it, the operand's. */
 static uint64_t extracted(uint64_t a, uint32_t position, uint32_t length, unsigned bits,
                           bool is_signed) {
-  position &= 0xff;
-  length &= 0xff;
+  position = field_extent(position, bits);
+  length = field_extent(length, bits);
   uint32_t top = position + length - 1 < bits - 1 ? position + length - 1 : bits - 1;
   bool sign = is_signed && length != 0 && (a >> top & 1);
   uint64_t result = 0;
@@ -196,8 +201,8 @@ static uint64_t extracted(uint64_t a, uint32_t position, uint32_t length, unsign
 
 static uint64_t inserted(uint64_t a, uint64_t b, uint32_t position, uint32_t length,
                          unsigned bits) {
-  position &= 0xff;
-  length &= 0xff;
+  position = field_extent(position, bits);
+  length = field_extent(length, bits);
   for (uint32_t i = 0; i < length && position + i < bits; ++i) {
     uint64_t bit = UINT64_C(1) << (position + i);
     b = (a >> i & 1) ? b | bit : b & ~bit;
@@ -222,7 +227,8 @@ LOOP2(BMSK_CLAMP, uint32_t, uint32_t, uint32_t,
 
 /* The offset-th set bit from base on: upward for positive offsets, downward for negative ones. */
 static uint32_t find_nth(uint32_t mask, uint32_t base, int32_t offset) {
-  int64_t place = base & 31;
+  int64_t place = base;
+  if (base > 31) return UINT32_MAX;
   if (offset == 0) return mask >> place & 1 ? (uint32_t)place : UINT32_MAX;
   int64_t left = (offset < 0 ? -(int64_t)offset : offset) - 1;
   for (; place >= 0 && place < 32; place += offset < 0 ? -1 : 1) {
@@ -274,6 +280,16 @@ PERMUTE_MODE(PRMT_ECL, s > i ? s : i)
 PERMUTE_MODE(PRMT_ECR, s < i ? s : i)
 PERMUTE_MODE(PRMT_RC16, (s & 1) * 2 + (i & 1))
 
+/* Division by zero: all bits. MEASURED. */
+KERNEL(DIVIDE) {
+  ts_num_binary(op->op, op->from, 0)(dst, operands[0], operands[1], n);
+  bool is_wide = ts_dtype_slot_bytes(op->from) == 8;
+  for (size_t i = 0; i < n; ++i) {
+    if (is_wide && ((const uint64_t *)operands[1])[i] == 0) ((uint64_t *)dst)[i] = UINT64_MAX;
+    if (!is_wide && ((const uint32_t *)operands[1])[i] == 0) ((uint32_t *)dst)[i] = UINT32_MAX;
+  }
+}
+
 /* Memory --------------------------------------------------------------------------------------- */
 
 LOOP2(RED_INC, uint32_t, uint32_t, uint32_t, a >= b ? 0 : a + 1)
@@ -282,6 +298,16 @@ LOOP2(EXCH32, uint32_t, uint32_t, uint32_t, ((void)a, b))
 LOOP2(EXCH64, uint64_t, uint64_t, uint64_t, ((void)a, b))
 LOOP3(CAS32, uint32_t, uint32_t, uint32_t, uint32_t, a == b ? c : a)
 LOOP3(CAS64, uint64_t, uint64_t, uint64_t, uint64_t, a == b ? c : a)
+
+/* Memory units pass a NaN on as it is. */
+static uint64_t add_f64(uint64_t a, uint64_t b) {
+  const uint64_t infinity = UINT64_C(0x7ff0000000000000);
+  if ((b & INT64_MAX) > infinity) return b;
+  if ((a & INT64_MAX) > infinity) return a;
+  return ts_num_eval2(TS_NUM_add, TS_DTYPE_f64, 0, a, b);
+}
+
+LOOP2(RED_ADD_F64, uint64_t, uint64_t, uint64_t, add_f64(a, b))
 
 /* Floats --------------------------------------------------------------------------------------- */
 
