@@ -51,7 +51,10 @@ static void check_attrs(struct ts__lower *lower) {
                                       "tirx.noalias",
                                       "tl.non_restrict_params",
                                       "tl.readonly_param_indices",
-                                      "tl.smem_alignment_map"};
+                                      "tl.smem_alignment_map",
+                                      "has_cuda_pdl_sync",
+                                      "has_cuda_pdl_trigger",
+                                      "use_cooperative_groups"};
   const struct tir_map *attrs = lower->func->attrs;
   for (size_t i = 0; i < attrs->count; i++) {
     const char *key = tir_value_string(attrs->entries[i].key);

@@ -37,7 +37,7 @@ struct ts__value ts__builtin_arrive_cluster(struct ts__lower *lower, const struc
   return ts__value_none();
 }
 
-/* (element of shared memory, value, rank) */
+/* (pointer to shared memory, value, rank, index in elements) */
 struct ts__value ts__builtin_cluster_store(struct ts__lower *lower, const struct tir_expr *call,
                                            int unused) {
   (void)unused;
@@ -45,6 +45,13 @@ struct ts__value ts__builtin_cluster_store(struct ts__lower *lower, const struct
   struct ts__value value = ts__lower_expr(lower, arg_expr(call, 1));
   struct ts_operand rank = arg(lower, call, 2);
   if (!ts__pointer_expect(lower, &to, TS__STORAGE_SHARED, call)) return ts__value_none();
+  if (!ts__value_is(lower, to.index, 0)) {
+    ts__lower_unknown(lower, "%s at a computed offset", call->call.op);
+    return ts__value_none();
+  }
+  int64_t elements = 0;
+  ts__lower_sum(lower, arg_expr(call, 3), &to.index, &elements);
+  to.offset += elements * to.scale;
   value = ts__lower_cast(lower, value, to.elem);
   struct ts_operand operands[4] = {to.storage->operand, to.index.operand, value.operand, rank};
   struct ts__attrs attrs = {.count = 0};

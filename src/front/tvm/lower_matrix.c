@@ -119,6 +119,8 @@ struct ts__value ts__builtin_mma_sp(struct ts__lower *lower, const struct tir_ex
   enum ts_dtype a = matrix_dtype(lower, arg_expr(call, 3));
   enum ts_dtype b = matrix_dtype(lower, arg_expr(call, 4));
   enum ts_dtype c = matrix_dtype(lower, arg_expr(call, 5));
+  if (a == TS_DTYPE_f32) a = TS_DTYPE_tf32; /* there is no other instruction */
+  if (b == TS_DTYPE_f32) b = TS_DTYPE_tf32;
   array_operands(lower, call, 10, c, operands);
   array_operands(lower, call, 6, a, operands + 2);
   array_operands(lower, call, 8, b, operands + 4);
