@@ -180,7 +180,7 @@ struct ts_run_settings {
   /* Called now and then by the calling thread. */
   void (*progress)(void *user, uint64_t done_blocks, uint64_t all_blocks);
   void *progress_user;
-  int checks;       /* all hazard checks: one thread, several times slower, the same bits */
+  int checks;        /* all hazard checks: one thread, several times slower, the same bits */
   int check_numbers; /* with checks: remarks where NaNs and infinities are born */
   int check_speed;   /* with checks: performance remarks */
 };

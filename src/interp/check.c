@@ -32,7 +32,9 @@ static uint32_t granule_of(const struct ts__program *program, enum ts_space spac
       lower_to(&granule_bytes, (uint64_t)ts_insn_attr(function, &function->insns.data[code->insn],
                                                       TS_ATTR_bytes, 16));
     else if (code->op == TS_OP_mbarrier_init && space == TS_SPACE_SHARED)
-      lower_to(&granule_bytes, 8);
+      lower_to(&granule_bytes, MBARRIER_BYTES);
+    else if (code->op == TS_OP_tmem_alloc && space == TS_SPACE_SHARED)
+      lower_to(&granule_bytes, 4);
   }
   for (uint32_t i = 0; i < program->plan->tensormap_count && space == TS_SPACE_GLOBAL; i++) {
     const struct ts_tensormap *map = &program->plan->tensormaps[i];

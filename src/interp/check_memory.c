@@ -129,6 +129,16 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
   return ts__after_checks(warp);
 }
 
+void ts__check_write(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                     uint64_t address, uint64_t size_bytes) {
+  struct ts__check *check = warp->block->check;
+  struct ts_accessor who = {.warp = warp->index, .insn = code->insn};
+  struct ts_conflict conflict = ts_race_write(&check->race, who, address, size_bytes);
+  clear_tags(check, address, address + size_bytes);
+  if (conflict.kind != TS_CONFLICT_NONE)
+    ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, true, &conflict, address, size_bytes);
+}
+
 /* --- global memory */
 
 /* The shadow of the address's allocation; its race is made when `makes`. NULL: none is kept. */

@@ -145,6 +145,9 @@ struct ts_conflict ts__check_global_range(struct ts__warp *warp, struct ts_acces
 /* Remarks once per buffer on sums of floats by several warps or blocks. */
 void ts__check_order(struct ts__warp *warp, const struct ts__code *code, uint64_t address,
                      enum ts_dtype dtype, enum ts_ir_reduce reduce);
+/* A plain write of shared memory by an instruction that is no store. */
+void ts__check_write(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                     uint64_t address, uint64_t size_bytes);
 /* After a store's bytes have moved. */
 enum ts__step ts__check_stored(struct ts__warp *warp, const struct ts__code *code);
 /* ldmatrix and stmatrix: rows of 16 bytes. */
@@ -167,6 +170,9 @@ void ts__check_operand(struct ts__warp *warp, const struct ts__code *code,
                        uint32_t elem_bits, struct ts__unset_lines *unset);
 void ts__check_operand_done(struct ts__warp *warp, const struct ts__code *code,
                             const struct ts__chunks *chunks);
+/* An operand of tcgen05 in shared memory, when issued. */
+void ts__check_tensor_operand(struct ts__warp *warp, const struct ts__code *code,
+                              const struct ts__chunks *chunks);
 /* Registers of a wgmma. */
 struct ts__wgmma_registers {
   const struct ts__matrix_info *info;

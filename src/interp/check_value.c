@@ -441,6 +441,21 @@ static enum ts__step step_ldmatrix(struct ts__warp *warp, const struct ts__code 
   return step;
 }
 
+/* Tensor memory is not followed: what comes from it counts as set. */
+static enum ts__step step_tmem_ld(struct ts__warp *warp, const struct ts__code *code) {
+  struct ts__unset *unset = unset_of(warp);
+  const struct ts_function *function = warp->program->function;
+  uint32_t count =
+      (uint32_t)ts_insn_attr(function, &function->insns.data[code->insn], TS_ATTR_num, 1);
+  struct words words = fragment(warp, code, 0, (enum ts_dtype)code->dtype, count);
+  if (unset->is_active) check_uses(warp, code);
+  for (uint32_t b = words.first * TS__WORD_BYTES; b < (words.first + words.count) * TS__WORD_BYTES;
+       b++)
+    unset->local[b] &= ~warp->active;
+  mark_dirty(unset, code, words.first, words.count);
+  return run(warp, code);
+}
+
 /* --- life */
 
 void ts__check_value_hook(struct ts__check *check) {
@@ -457,6 +472,7 @@ void ts__check_value_hook(struct ts__check *check) {
     case TS_OP_atom_shared_ret: code->exec = step_load; break;
     case TS_OP_mma: code->exec = step_mma; break;
     case TS_OP_ldmatrix: code->exec = step_ldmatrix; break;
+    case TS_OP_tmem_ld: code->exec = step_tmem_ld; break;
     case TS_OP_br:
     case TS_OP_exit: break;
     case TS_OP_cbr: code->exec = check->speed ? step_branch : ts__check_plain; break;

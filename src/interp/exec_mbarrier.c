@@ -286,8 +286,7 @@ static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code
   uint64_t bit = (uint64_t)1 << warp->index;
   ts__observe_sync(block, (uint32_t)address, seen, bit);
   if (seen) ts__flow(block, mbarrier->completed_warps, bit);
-  if (block->check)
-    ts__check_mbarrier_pass(warp, (uint32_t)address, wanted < seen ? wanted : seen);
+  if (block->check) ts__check_mbarrier_pass(warp, (uint32_t)address, wanted < seen ? wanted : seen);
   /* A fresh mbarrier lets a wait for the odd parity pass: no phase, told as UINT32_MAX. */
   return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, seen - 1, 0, 0);
 }

@@ -5,7 +5,7 @@
  * the 32 lanes of its place in the warpgroup. mma and commit are queued and done in the order of
  * issue. A destination is *pending* from the mma on, until a warp has waited for the mbarrier of a
  * commit; the pending records are those of a shared memory with one granule a column. */
-#include "interp/wgmma_priv.h"
+#include "interp/check_priv.h"
 
 #include <string.h>
 
@@ -82,6 +82,7 @@ enum ts__step ts__exec_tmem_alloc(struct ts__warp *warp, const struct ts__code *
     for (uint32_t i = 0; i < units; i++)
       tensor->owner[first + i] = column + 1, tensor->was_used[first + i] = true;
     memcpy(warp->block->shared.data + address, &column, sizeof column);
+    if (warp->block->check) ts__check_write(warp, code, lane, address, sizeof column);
     warp->block->shared.version++;
     return TS__STEP_NEXT;
   }
@@ -343,6 +344,7 @@ static bool is_settled(struct ts__warp *warp, const struct ts__code *code,
   struct ts__chunks chunks = ts__chunks_b(info, descriptor);
   const struct ts_shared_memory *shared = &warp->block->shared;
   uint64_t begin = chunks.start & ~(uint64_t)127, end = ts__chunks_end(&chunks);
+  if (warp->block->check) ts__check_tensor_operand(warp, code, &chunks);
   if (!ts_pending_may_concern(shared, warp->index, begin, end)) return true;
   for (uint32_t i = 0; i < chunks.count; i++) {
     uint64_t address = ts__chunk_address(&chunks, i);
@@ -449,7 +451,10 @@ static enum ts_status deliver_commit(struct ts__block *block, struct ts__async *
 enum ts__step ts__exec_tcgen05_commit(struct ts__warp *warp, const struct ts__code *code) {
   uint32_t lane = ts__first_lane(warp->active);
   uint64_t address = ts__operand_lane(warp, &code->operands[0], lane);
-  if (!ts__mbarrier_require(warp, code, lane, address)) return ts__after_checks(warp);
+  const struct ts__mbarrier *mbarrier = ts__mbarrier_require(warp, code, lane, address);
+  if (!mbarrier) return ts__after_checks(warp);
+  if (warp->block->check)
+    ts__check_mbarrier_arrive(warp, code, lane, mbarrier->address, mbarrier->phase);
   struct commit *commit = ts_new(warp->block->scratch, struct commit);
   if (!commit) return ts__fault_memory(warp);
   *commit = (struct commit){.code = code, .mbarrier = (uint32_t)address};

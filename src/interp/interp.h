@@ -25,9 +25,9 @@ struct ts_run_options {
   uint32_t worker_count; /* host threads, at least 1 */
   struct ts_sink *sink;  /* ts_sink_null when nobody listens; a real sink forces one worker */
   bool stop_at_first_hazard;
-  bool checks;           /* all hazard checks; one worker, several times slower */
-  bool check_numbers;    /* with checks: numeric alarms as well */
-  bool check_speed;      /* with checks: performance remarks as well */
+  bool checks;                 /* all hazard checks; one worker, several times slower */
+  bool check_numbers;          /* with checks: numeric alarms as well */
+  bool check_speed;            /* with checks: performance remarks as well */
   uint64_t max_insns_per_warp; /* a warp that executes more ends the run with TS_LIMIT; 0 none */
   /* Called now and then from the main thread with blocks done so far; NULL is fine. */
   void (*progress)(void *user, uint64_t done_blocks, uint64_t all_blocks);

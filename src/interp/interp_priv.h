@@ -91,7 +91,7 @@ struct ts__program {
   bool has_tensor;           /* tensor memory is used */
   const struct ts__lane_ops *lanes; /* loops for this host */
   uint64_t shared_bytes;            /* static + dynamic */
-  struct ts__check *check; /* of the blocks of a unit; NULL: hazard checks are off */
+  struct ts__check *check;          /* of the blocks of a unit; NULL: hazard checks are off */
   uint32_t global_granule_bytes;    /* smallest access of global memory, with checks */
   uint32_t warps_per_block, threads_per_block;
   uint32_t blocks_per_cluster, blocks_per_unit;
