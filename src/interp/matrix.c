@@ -67,7 +67,8 @@ static bool fill_info(struct ts__warp *warp, const struct ts__code *code, enum t
       path == TS_MMA_WGMMA
           ? info->m == 64 && info->n % 8 == 0 && info->n && info->n <= 256
           : info->n == 8 && (info->m == 8 || (info->m == 16 && code->dtype != TS_DTYPE_f64));
-  if (info->is_sparse && (ts_dtype_bits(a) < 8 || info->selector > max_selector(info)))
+  if (info->is_sparse &&
+      (info->m == 8 || ts_dtype_bits(a) < 8 || info->selector > max_selector(info)))
     shape_fits = false;
   if (info->op && shape_fits) return true;
   warp->block->status = ts_fail(
