@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 void ts__argument_clear(struct ts_sim *sim, struct ts__argument *argument) {
   if (argument->data)
@@ -177,7 +178,10 @@ static enum ts_result set_init_text(struct ts_sim *sim, struct ts__parameter *pa
     shape[rank++] = strtoll(rest + 1, &end, 10);
     rest = end;
   }
-  if (errno || *rest)
+  if (errno)
+    return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING,
+                        "argument %s: a number in 'init:%.64s' is too large", name, text);
+  if (*rest)
     return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING,
                         "argument %s: '%.32s' is left over in 'init:%.64s'; expected "
                         "init:MODE[:SEED][@AxBx..]",
@@ -231,6 +235,12 @@ enum ts_result ts_sim_set_text(struct ts_sim *sim, const char *name, const char 
   if (!parameter->tvm->is_tensor) return set_scalar_text(sim, parameter, value);
   if (strncmp(value, prefix, sizeof prefix - 1) == 0)
     return set_init_text(sim, parameter, value + sizeof prefix - 1);
+  if (!*value || (access(value, F_OK) && errno == ENOENT))
+    return ts__result(ts_fail(&sim->ctx, TS_IO, TS_DIAG_INPUT_FILE,
+                              *value ? TS_FILE_PLACE(value) : TS_NO_PLACE,
+                              "argument %s: there is no such file; expected FILE.npy or "
+                              "init:MODE[:SEED][@AxBx..]",
+                              name));
   return ts_sim_set_npy(sim, name, value);
 }
 

@@ -2,6 +2,7 @@
 #include "api/api_priv.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -29,7 +30,14 @@ static enum ts_status parse_json(struct ts_sim *sim, struct launch_info *info,
   struct ts_source_place place = {info->path, 1, 0};
   for (const char *at = file->data; end && at < end; at++)
     place.line += *at == '\n';
-  return ts_fail(&sim->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, place, "expected a JSON object");
+  if (info->root)
+    return ts_fail(&sim->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, TS_FILE_PLACE(info->path),
+                   "expected a JSON object, found a value of another type");
+  size_t good_bytes = end ? (size_t)(end - file->data) : 0;
+  return ts_fail(&sim->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, place,
+                 "expected a JSON object, found %s at byte %zu",
+                 good_bytes < file->size_bytes ? "something else" : "the end of the text",
+                 good_bytes);
 }
 
 static enum ts_status read_launch_info(struct ts_sim *sim, const char *folder,
@@ -38,7 +46,11 @@ static enum ts_status read_launch_info(struct ts_sim *sim, const char *folder,
   info->root = NULL;
   info->path = ts_arena_printf(&sim->case_arena, "%s/launch.json", folder);
   if (!info->path) return ts_fail_memory(&sim->ctx);
-  if (!ts_file_exists(info->path)) return TS_OK;
+  struct stat entry; /* a link to nowhere is no missing file, it is a mistake */
+  if (lstat(info->path, &entry) && errno == ENOENT) return TS_OK;
+  if (!ts_file_exists(info->path))
+    return ts_fail(&sim->ctx, TS_IO, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(info->path),
+                   "neither a file nor a link to one");
   TS_TRY(ts_file_read(&sim->ctx, info->path, LAUNCH_FILE_LIMIT_BYTES, &file));
   enum ts_status status = parse_json(sim, info, &file);
   ts_file_free(&file);
@@ -72,7 +84,8 @@ static bool get_shape(const cJSON *item, struct ts__argument *argument) {
   if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) > TS_MAX_RANK) return false;
   argument->rank = 0;
   cJSON_ArrayForEach(extent, item) {
-    if (!get_int(extent, &argument->shape[argument->rank++])) return false;
+    int64_t *value = &argument->shape[argument->rank++];
+    if (!get_int(extent, value) || *value < 0) return false;
   }
   argument->has_shape = true;
   return true;
@@ -92,12 +105,19 @@ static bool get_role(const cJSON *item, struct ts__parameter *parameter) {
   return false;
 }
 
-static bool get_init(const cJSON *mode, const cJSON *seed, struct ts__argument *argument) {
-  int64_t value = 0;
+static bool get_init(const cJSON *mode, struct ts__argument *argument) {
   const char *rest =
       cJSON_IsString(mode) ? ts__init_parse(mode->valuestring, &argument->init) : NULL;
-  if (!rest || *rest) return false;
-  if (seed && (!get_int(seed, &value) || value < 0)) return false;
+  return rest && !*rest;
+}
+
+/* A mode that draws must state its seed: another one would silently be other data. */
+static bool get_seed(const cJSON *seed, struct ts__argument *argument) {
+  enum ts__init_kind kind = argument->init.kind;
+  bool is_drawn = kind == TS__INIT_UNIFORM || kind == TS__INIT_INT || kind == TS__INIT_BITS ||
+                  kind == TS__INIT_META24;
+  int64_t value = 0;
+  if (seed ? !get_int(seed, &value) || value < 0 : is_drawn) return false;
   argument->seed = (uint64_t)value;
   return true;
 }
@@ -117,12 +137,19 @@ static enum ts_status read_tensor(struct ts_sim *sim, const struct launch_info *
   if (type == TS_DTYPE_NONE) return fail_json(sim, info, "unknown dtype of tensor", text);
   argument->dtype = (uint8_t)type;
   if (!get_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), argument))
-    return fail_json(sim, info, "expected `shape` to be an array of integers, tensor", text);
+    return fail_json(sim, info, "expected `shape` to be an array of integers, none below 0, tensor",
+                     text);
+  if (argument->rank != parameter->tvm->rank)
+    return fail_json(sim, info, "`shape` has another rank than the host function's tensor", text);
   if (!get_role(cJSON_GetObjectItemCaseSensitive(item, "role"), parameter))
     return fail_json(sim, info, "expected `role` to be in, out or inout, tensor", text);
-  if (!get_init(cJSON_GetObjectItemCaseSensitive(item, "init"),
-                cJSON_GetObjectItemCaseSensitive(item, "seed"), argument))
-    return fail_json(sim, info, "`init` or `seed` is not understood, tensor", text);
+  if (!get_init(cJSON_GetObjectItemCaseSensitive(item, "init"), argument))
+    return fail_json(sim, info,
+                     "expected `init` to be uniform, int:LOW:HIGH, bits, meta24, fill:HH, const:V "
+                     "or iota:D:M, tensor",
+                     text);
+  if (!get_seed(cJSON_GetObjectItemCaseSensitive(item, "seed"), argument))
+    return fail_json(sim, info, "expected `seed` to be an integer from 0 to 2^53, tensor", text);
   argument->kind = TS__ARGUMENT_INIT;
   return TS_OK;
 }
@@ -192,8 +219,14 @@ static enum ts_status check_folder(struct ts_sim *sim, const char *folder) {
     return ts_fail(&sim->ctx, TS_IO, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(folder),
                    "there is no such folder; a case is a folder with device.json and host.json");
   if (ts_tvm_sniff(folder)) return TS_OK;
+  const char *plain = ts_arena_printf(&sim->case_arena, "%s/device.json", folder);
+  const char *packed = ts_arena_printf(&sim->case_arena, "%s/device.json.xz", folder);
+  if (!plain || !packed) return ts_fail_memory(&sim->ctx);
+  bool has_device = ts_file_exists(plain) || ts_file_exists(packed);
   return ts_fail(&sim->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(folder),
-                 "not a case folder: expected device.json and host.json in it, plain or with .xz");
+                 "not a case folder: expected the files device.json and host.json in it, plain or "
+                 "with .xz; found no %s",
+                 has_device ? "host.json" : "device.json");
 }
 
 enum ts_result ts_sim_open(struct ts_sim *sim, const char *folder, enum ts_fast_math fast_math) {

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAGIC_BYTES = 6, ALIGN_BYTES = 64 };
 static const char magic[MAGIC_BYTES + 1] = "\x93NUMPY";
@@ -227,14 +228,18 @@ static enum ts_status take_content(struct parser *parser, const uint8_t *content
   return TS_OK;
 }
 
+static enum ts_status fail_magic(struct ts_ctx *ctx, const char *path) {
+  return ts_fail(ctx, TS_BAD_INPUT, TS_DIAG_INPUT_NPY, TS_FILE_PLACE(path),
+                 "not a .npy file: the first bytes are not \\x93NUMPY");
+}
+
 enum ts_status ts__npy_parse(struct ts_ctx *ctx, const char *path, const void *bytes,
                              size_t size_bytes, struct ts__npy *npy) {
   const uint8_t *file = bytes;
   struct parser parser = {.ctx = ctx, .path = path, .npy = npy};
   *npy = (struct ts__npy){.allocator = ctx->allocator};
   if (size_bytes < MAGIC_BYTES + 2 || memcmp(file, magic, MAGIC_BYTES) != 0)
-    return ts_fail(ctx, TS_BAD_INPUT, TS_DIAG_INPUT_NPY, TS_FILE_PLACE(path),
-                   "not a .npy file: the first bytes are not \\x93NUMPY");
+    return fail_magic(ctx, path);
   unsigned major = file[MAGIC_BYTES];
   if (major < 1 || major > 3)
     return ts_fail(ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_NPY, TS_FILE_PLACE(path),
@@ -252,10 +257,23 @@ enum ts_status ts__npy_parse(struct ts_ctx *ctx, const char *path, const void *b
   return take_content(&parser, file + start + header_bytes, size_bytes - start - header_bytes);
 }
 
+/* Whether the first byte already shows that this is neither .npy nor xz: a large file, or /dev/zero,
+ * need not be read first. Pipes are read once only, so not here. */
+static bool is_something_else(const char *path) {
+  struct stat info;
+  if (stat(path, &info) || !(S_ISREG(info.st_mode) || S_ISCHR(info.st_mode))) return false;
+  FILE *stream = fopen(path, "rb");
+  if (!stream) return false;
+  int first = getc(stream);
+  fclose(stream);
+  return first != EOF && first != (unsigned char)magic[0] && first != 0xfd;
+}
+
 enum ts_status ts__npy_read(struct ts_ctx *ctx, const char *path, uint64_t limit_bytes,
                             struct ts__npy *npy) {
   struct ts_file file;
   *npy = (struct ts__npy){.allocator = ctx->allocator};
+  if (is_something_else(path)) return fail_magic(ctx, path);
   TS_TRY(ts_file_read(ctx, path, (size_t)limit_bytes, &file));
   enum ts_status status = ts__npy_parse(ctx, path, file.data, file.size_bytes, npy);
   ts_file_free(&file);

@@ -242,9 +242,11 @@ static enum ts_status write_files(struct output_folder *folder) {
 /* A new folder appears as a whole; in one that exists the files are replaced one by one, which
  * can only fail for reasons that writing to the folder's disk did not show. */
 static enum ts_status commit(struct output_folder *folder) {
-  if (folder->was_there) return visit_files(folder, move_file);
-  return rename(folder->temporary, folder->path) ? fail_path(folder->sim, folder->path, "write")
-                                                 : TS_OK;
+  if (!folder->was_there && rename(folder->temporary, folder->path) == 0) return TS_OK;
+  if (!folder->was_there && errno != ENOTEMPTY && errno != EEXIST)
+    return fail_path(folder->sim, folder->path, "write");
+  folder->was_there = true; /* perhaps only since a moment ago: another run made it */
+  return visit_files(folder, move_file);
 }
 
 static enum ts_status write_folder(struct output_folder *folder) {
@@ -263,7 +265,7 @@ static enum ts_status write_folder(struct output_folder *folder) {
           : ts_arena_printf(&folder->arena, "%.*s.tmp-%ld", (int)length, folder->path,
                             (long)getpid());
   if (!folder->temporary) return ts_fail_memory(&folder->sim->ctx);
-  if (mkdir(folder->temporary, 0777)) return fail_path(folder->sim, folder->temporary, "make");
+  if (mkdir(folder->temporary, 0777)) return fail_path(folder->sim, folder->path, "make");
   enum ts_status status = write_files(folder);
   if (status == TS_OK) status = commit(folder);
   if (status != TS_OK) visit_files(folder, remove_file);

@@ -8,6 +8,8 @@
 #include "trace/trace_priv.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@ struct ts_trace_writer {
   struct ts_ctx *ctx;
   FILE *stream;
   char *path, *temporary; /* temporary is NULL when path is written in place */
+  bool is_nameless;       /* the stream has no name yet, temporary is what it will get */
   enum ts_status status;  /* sticky */
   uint64_t event_count;
   uint64_t footprint_start_bytes; /* of the buffer in the whole table */
@@ -289,20 +292,55 @@ static bool is_written_in_place(const char *path) {
   return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
+/* A file without a name beside path: an interrupted run leaves nothing behind. NULL where the file
+ * system has no such files, or /proc, which gives it its name in the end, is missing. */
+static FILE *open_nameless(struct ts_trace_writer *writer, const char *path) {
+#ifdef __O_TMPFILE /* O_TMPFILE itself wants _GNU_SOURCE, whose strerror_r is another one */
+  const char *slash = strrchr(path, '/');
+  size_t length = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+  const char *folder = length ? ts_arena_copy(&writer->arena, path, length) : ".";
+  if (!folder || access("/proc/self/fd", X_OK)) return NULL;
+  int descriptor = open(folder, __O_TMPFILE | O_DIRECTORY | O_WRONLY | O_CLOEXEC, 0666);
+  if (descriptor < 0) return NULL;
+  FILE *stream = fdopen(descriptor, "wb");
+  if (!stream) close(descriptor);
+  return stream;
+#else
+  (void)writer;
+  (void)path;
+  return NULL;
+#endif
+}
+
+static enum ts_status give_name(struct ts_trace_writer *writer) {
+  char descriptor[64];
+  if (fflush(writer->stream)) return fail_write(writer);
+  snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", fileno(writer->stream));
+  unlink(writer->temporary); /* of an earlier process with our number */
+  if (linkat(AT_FDCWD, descriptor, AT_FDCWD, writer->temporary, AT_SYMLINK_FOLLOW))
+    return fail_write(writer);
+  writer->is_nameless = false;
+  return TS_OK;
+}
+
 static enum ts_status open_file(struct ts_trace_writer *writer, const char *path) {
+  struct stat info;
+  char target[PATH_MAX]; /* a link stays a link, what it leads to is replaced */
+  if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode) && realpath(path, target)) path = target;
   writer->path = ts_arena_copy(&writer->arena, path, strlen(path));
   if (!writer->path) return ts_fail_memory(writer->ctx);
   if (!is_written_in_place(path)) {
     writer->temporary = ts_arena_printf(&writer->arena, "%s.tmp-%ld", path, (long)getpid());
     if (!writer->temporary) return ts_fail_memory(writer->ctx);
   }
-  struct stat info;
   if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
     writer->temporary = NULL;
     errno = EISDIR;
     return fail_write(writer);
   }
-  writer->stream = fopen(writer->temporary ? writer->temporary : path, "wb");
+  if (writer->temporary) writer->stream = open_nameless(writer, path);
+  writer->is_nameless = writer->stream != NULL;
+  if (!writer->stream) writer->stream = fopen(writer->temporary ? writer->temporary : path, "wb");
   if (!writer->stream) {
     writer->temporary = NULL; /* not ours to remove */
     return fail_write(writer);
@@ -358,6 +396,7 @@ enum ts_status ts_trace_writer_close(struct ts_ctx *ctx, struct ts_trace_writer 
   enum ts_status status = writer->status;
   writer->ctx = ctx;
   if (status == TS_OK && commit) status = write_end(writer);
+  if (status == TS_OK && commit && writer->is_nameless) status = give_name(writer);
   if (writer->stream && fclose(writer->stream) && commit && status == TS_OK)
     status = fail_write(writer);
   bool is_kept = commit && status == TS_OK;
@@ -365,7 +404,7 @@ enum ts_status ts_trace_writer_close(struct ts_ctx *ctx, struct ts_trace_writer 
     status = fail_write(writer);
     is_kept = false;
   }
-  if (!is_kept && writer->temporary) unlink(writer->temporary);
+  if (!is_kept && writer->temporary && !writer->is_nameless) unlink(writer->temporary);
   struct ts_arena arena = writer->arena;
   ts_arena_free(&arena);
   return status;
