@@ -60,6 +60,8 @@ bool cli_format(const struct cli_command *command, const char *text, bool *is_js
 /* Tells stderr what is wrong and answers the exit status. */
 int cli_usage_error(const struct cli_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* A row of a help text: the text goes on below itself after column 80. */
+void cli_print_row(FILE *stream, const char *left, size_t width, const char *text);
 void cli_print_help(const struct cli_command *command);
 /* The candidate nearest to text, or NULL when none is near. */
 const char *cli_nearest(const char *text, const char *const *candidates, size_t count);

@@ -187,8 +187,8 @@ const struct cli_command cli_command_events = {
     .name = "events",
     .synopsis = "events FILE [options]",
     .summary = "print an event file, one line per event",
-    .example = "tilesim run traces/gemm_64x64x32_s2 --events /tmp/gemm.tsev && tilesim events "
-               "/tmp/gemm.tsev --limit 20",
+    .example = "tilesim run traces/gemm_64x64x32_s2 --events /tmp/gemm.tsev\n"
+               "         tilesim events /tmp/gemm.tsev --limit 20",
     .operand = "FILE",
     .options = options,
     .run = run,

@@ -10,16 +10,17 @@ const struct cli_command *const cli_commands[] = {
 
 static void print_overview(FILE *stream) {
   fprintf(stream,
-          "tilesim %s: runs lowered tile kernels on the CPU, bit for bit as the device "
-          "would\n\nusage: tilesim COMMAND ...\n\n",
+          "tilesim %s: runs lowered tile kernels on a CPU, bit for bit as on the device\n\n"
+          "usage: tilesim COMMAND ...\n\n",
           ts_version());
   for (size_t i = 0; cli_commands[i]; i++)
-    fprintf(stream, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-  fprintf(stream, "\n  --version  version of the program\n"
-                  "  --help     this text; 'tilesim COMMAND --help' tells about a command\n\n"
-                  "exit status: 0 fine, 1 the kernel has a hazard, 2 the input or the command "
-                  "line is wrong,\n             3 a limit or a fault of tilesim\n\n"
-                  "example: tilesim run traces/gemm_seed --hash\n");
+    cli_print_row(stream, cli_commands[i]->name, 10, cli_commands[i]->summary);
+  fprintf(stream,
+          "\n  --version  version of the program\n"
+          "  --help     this text; 'tilesim COMMAND --help' tells about a command\n\n"
+          "exit status: 0 fine, 1 the kernel has a hazard, 2 the input or the command line\n"
+          "             is wrong, 3 a limit or a fault of tilesim\n\n"
+          "example: tilesim run traces/gemm_seed --hash\n");
 }
 
 static const struct cli_command *find_command(const char *name) {

@@ -6,19 +6,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Words from column `column` on, in lines of at most 80 columns where words allow it. */
+static void print_wrapped(FILE *stream, const char *text, size_t column) {
+  enum { WIDTH = 80 };
+  size_t at = column;
+  for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
+    size_t length = strcspn(text, " \n");
+    if (at > column && at + 1 + length > WIDTH) {
+      fprintf(stream, "\n%*s", (int)column, "");
+      at = column;
+    }
+    at += (size_t)fprintf(stream, "%s%.*s", at > column ? " " : "", (int)length, text);
+    text += length;
+  }
+  putc('\n', stream);
+}
+
+void cli_print_row(FILE *stream, const char *left, size_t width, const char *text) {
+  if (strlen(left) > width)
+    fprintf(stream, "  %s\n  %-*s ", left, (int)width, "");
+  else
+    fprintf(stream, "  %-*s ", (int)width, left);
+  print_wrapped(stream, text, width + 3);
+}
+
 void cli_print_help(const struct cli_command *command) {
-  printf("usage: tilesim %s\n\n%s\n\n", command->synopsis, command->summary);
+  enum { WIDTH = 26 };
+  printf("usage: tilesim %s\n\n", command->synopsis);
+  print_wrapped(stdout, command->summary, 0);
+  putchar('\n');
   for (const struct cli_option *option = command->options; option->name; option++) {
     char left[64];
     snprintf(left, sizeof left, "%s%s%s%s%s", option->alias ? option->alias : "",
              option->alias ? ", " : "", option->name, option->value ? " " : "",
              option->value ? option->value : "");
-    if (strlen(left) > 26)
-      printf("  %s\n  %-26s %s\n", left, "", option->help);
-    else
-      printf("  %-26s %s\n", left, option->help);
+    cli_print_row(stdout, left, WIDTH, option->help);
   }
-  printf("  %-26s %s\n\nexample: %s\n", "--help", "this text", command->example);
+  cli_print_row(stdout, "--help", WIDTH, "this text");
+  printf("\nexample: %s\n", command->example);
 }
 
 int cli_usage_error(const struct cli_command *command, const char *format, ...) {

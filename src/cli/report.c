@@ -17,8 +17,10 @@ struct ts_sim *cli_create(void) {
 int cli_finish(struct ts_sim *sim, enum ts_result result) {
   int status = ts_result_exit_status(result);
   ts_sim_free(sim);
+  errno = 0; /* stays 0 when it was an earlier write that failed: its reason is gone */
   if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-  fprintf(stderr, "tilesim: cannot write the result: %s\n", strerror(errno));
+  fprintf(stderr, "tilesim: cannot write the result: %s\n",
+          errno ? strerror(errno) : "standard output is closed or full");
   return status ? status : ts_result_exit_status(TS_RESULT_IO);
 }
 

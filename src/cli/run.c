@@ -10,7 +10,7 @@ static const struct cli_option options[] = {
     {"--out", NULL, "DIR", "write every output as NAME.npy, and args.json"},
     {"--hash", NULL, NULL, "print 'NAME SHA256' for every output"},
     {"--machine", NULL, "NAME", "machine, or a .mach file (h200-sxm)"},
-    {"--schedule", NULL, "S", "eager, lazy or random:SEED (eager)"},
+    {"--schedule", NULL, "S", "eager, lazy, random:SEED, last:WARP or explore:N (eager)"},
     {"--jobs", "-j", "N", "host threads (all processors)"},
     {"--events", NULL, "FILE", "write the event file; forces one thread"},
     {"--stats", NULL, NULL, "print what was executed"},
@@ -277,8 +277,7 @@ const struct cli_command cli_command_run = {
     .synopsis = "run CASE [options]",
     .summary = "run a case folder and print its outputs' hashes",
     .example = "tilesim run traces/gemm_seed --hash\n"
-               "         tilesim run traces/add_f32_ragged --arg A=init:uniform:7 --out /tmp/out "
-               "--stats",
+               "         tilesim run traces/add_f32_ragged --arg A=init:uniform:7 --out /tmp/out",
     .operand = "CASE",
     .options = options,
     .run = run,

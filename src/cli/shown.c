@@ -51,6 +51,11 @@ bool cli_take_argument(const struct cli_command *command, struct cli_arguments *
     cli_usage_error(command, "--arg: more than %d arguments", CLI_MAX_ARGUMENTS);
     return false;
   }
+  for (size_t i = 0; i < arguments->count; i++) {
+    if (strncmp(arguments->texts[i], value, (size_t)(equals - value) + 1) != 0) continue;
+    cli_usage_error(command, "--arg: %.*s is given twice", (int)(equals - value), value);
+    return false;
+  }
   arguments->texts[arguments->count++] = value;
   return true;
 }
