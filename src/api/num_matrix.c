@@ -415,6 +415,11 @@ static void add_profile(struct ts_num_listing *listing, enum ts_mma_profile matr
   }
 }
 
+/* m16n8 of f64 came with sm_90; before there is m8n8k4 alone. */
+static bool is_missing(const struct ts_mma_op *op) {
+  return op->a == TS_DTYPE_f64 && op->k != 4 && op->profile == TS_MMA_PROFILE_nv_sm80;
+}
+
 /* Rows of several profiles are one entry. Answers whether index was below the number of entries,
  * and counts it down by that number otherwise. */
 static bool list_plain_at(uint32_t *index, struct ts_num_listing *listing) {
@@ -427,7 +432,7 @@ static bool list_plain_at(uint32_t *index, struct ts_num_listing *listing) {
     if ((*index)-- != 0) continue;
     list_plain(op, listing);
     for (size_t j = 0; (other = ts_mma_at(j)) != NULL; j++) {
-      if (is_same(other, op)) add_profile(listing, other->profile);
+      if (is_same(other, op) && !is_missing(other)) add_profile(listing, other->profile);
     }
     return true;
   }

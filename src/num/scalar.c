@@ -54,6 +54,8 @@ static void slot_set(enum ts_dtype dtype, void *slots, size_t index, uint64_t en
 
 KERNEL(CONVERT) {
   unsigned flags = op->flags & NUM_FLAGS;
+  /* From 32 bits on a conversion to an integer clamps anyway. */
+  if (ts_dtype_is_float(op->from) && ts_dtype_bits(op->to) >= 32) flags &= ~(unsigned)SAT;
   ts_unary_fn function = ts_num_convert(op->to, op->from, flags);
   if (function != NULL) {
     function(dst, operands[0], n);
@@ -248,26 +250,26 @@ static unsigned lane_bits(enum ts_dtype dtype) {
   return bits == 6 ? 8 : bits;
 }
 
-static enum ts_dtype pair_dtype(enum ts_dtype dtype) {
-  unsigned bits = 2 * lane_bits(dtype);
-  return bits == 64 ? TS_DTYPE_u64 : TS_DTYPE_u32;
-}
-
+/* Elements of pairs are unsigned and have at most 32 bits, so their slots are their encodings. */
 static void take_lane(enum ts_dtype dtype, unsigned lane, union block *out, const union block *in,
                       size_t n) {
-  enum ts_dtype pair = pair_dtype(dtype);
-  for (size_t i = 0; i < n; ++i)
-    slot_set(dtype, out, i,
-             ts_dtype_encoding(dtype, slot_get(pair, in, i) >> lane * lane_bits(dtype)));
+  unsigned shift = lane * lane_bits(dtype), bits = ts_dtype_bits(dtype);
+  uint32_t mask = UINT32_MAX >> (32 - bits);
+  for (size_t i = 0; i < n && bits == 32; ++i)
+    out->narrow[i] = (uint32_t)(in->wide[i] >> shift);
+  for (size_t i = 0; i < n && bits < 32; ++i)
+    out->narrow[i] = in->narrow[i] >> shift & mask;
 }
 
+/* The low lane comes first. */
 static void put_lane(enum ts_dtype dtype, unsigned lane, union block *out, const union block *in,
                      size_t n) {
-  enum ts_dtype pair = pair_dtype(dtype);
-  for (size_t i = 0; i < n; ++i) {
-    uint64_t before = lane == 0 ? 0 : slot_get(pair, out, i);
-    slot_set(pair, out, i, before | slot_get(dtype, in, i) << lane * lane_bits(dtype));
-  }
+  unsigned shift = lane * lane_bits(dtype), bits = ts_dtype_bits(dtype);
+  uint32_t mask = UINT32_MAX >> (32 - bits);
+  for (size_t i = 0; i < n && bits == 32; ++i)
+    out->wide[i] = (lane == 0 ? 0 : out->wide[i]) | (uint64_t)in->narrow[i] << shift;
+  for (size_t i = 0; i < n && bits < 32; ++i)
+    out->narrow[i] = (lane == 0 ? 0 : out->narrow[i]) | (in->narrow[i] & mask) << shift;
 }
 
 static void run_pairs(const struct ts_scalar_op *op, union block *dst, const union block *inputs,
