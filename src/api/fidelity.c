@@ -5,27 +5,29 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char approximate_key[] = ".approx of f32";
+
 /* What a special function of f32 rests on, by op; precise and fast-math form. */
 static const struct {
   uint16_t op;
   const char *precise, *approximate;
 } special_keys[] = {
-    {TS_OP_sqrt, "sqrt of f32", "sqrt.approx"},
-    {TS_OP_rsqrt, "rsqrt.approx", "rsqrt.approx"},
-    {TS_OP_rcp, "rcp, sqrt of f32", "rcp.approx"},
-    {TS_OP_exp, "expf", "ex2.approx"},
-    {TS_OP_exp2, "ex2.approx", "ex2.approx"},
-    {TS_OP_exp10, "exp10f", "ex2.approx"},
-    {TS_OP_log, "logf", "lg2.approx"},
-    {TS_OP_log2, "log2f", "lg2.approx"},
-    {TS_OP_log10, "log10f", "lg2.approx"},
+    {TS_OP_sqrt, "sqrt of f32", approximate_key},
+    {TS_OP_rsqrt, "rsqrtf", approximate_key},
+    {TS_OP_rcp, "rcp, sqrt of f32", approximate_key},
+    {TS_OP_exp, "expf", "__expf"},
+    {TS_OP_exp2, "exp2f", approximate_key},
+    {TS_OP_exp10, "exp10f", approximate_key},
+    {TS_OP_log, "logf", "__logf"},
+    {TS_OP_log2, "log2f", approximate_key},
+    {TS_OP_log10, "log10f", approximate_key},
     {TS_OP_log1p, "log1pf", "log1pf"},
-    {TS_OP_sin, "sinf", "sin.approx"},
-    {TS_OP_cos, "cosf", "cos.approx"},
-    {TS_OP_tan, "tanf", "sin.approx"},
-    {TS_OP_tanh, "tanhf", "tanh.approx"},
+    {TS_OP_sin, "sinf", approximate_key},
+    {TS_OP_cos, "cosf", approximate_key},
+    {TS_OP_tan, "tanf", approximate_key},
+    {TS_OP_tanh, "tanhf", approximate_key},
     {TS_OP_erf, "erff", "erff"},
-    {TS_OP_pow, "powf", "ex2.approx"},
+    {TS_OP_pow, "powf", approximate_key},
 };
 
 static bool is_narrow_float(enum ts_dtype dtype) {
