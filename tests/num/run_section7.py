@@ -2,6 +2,7 @@
 """Gives the vectors of section7.txt to `tilesim num` and compares. A vector of a matrix instruction is put at the first
 and at the last row and column; results that have neither in common with it must be zero. Needs only the standard library."""
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -104,6 +105,38 @@ def run_group(program, op, profile, vectors):
     return failures
 
 
+ERRORS = [  # OP, input, results written before the error, part of the message
+    ("add.rn.f32", "3f800000 3f800000\n\n# comment\n1 x\n", "40000000\n", "line 4: found 'x' for b"),
+    ("add.rn.f32", "1\n", "", "line 1: b is missing"),
+    ("add.rn.f32", "1 2 3\n", "", "expected the end of the line, found '3'"),
+    ("cvt.f32.f16", "10000", "", "found '10000' for a, expected f16, that is 16 bits"),
+    ("cvt.f32.f16", "0x1\n", "", "expected hexadecimal digits"),
+    ("mma.m8n8k4.f64.f64.f64.f64", "1 : 2 : 3\n", "", "found 1 of the 32 elements of a"),
+    ("add.rn.f23", "", "", "did you mean add.rn.f32?"),
+    ("add.rn.f32x2 --profile sm_90", "", "", "sm_90 has no add.rn.f32x2; sm_100 has it"),
+    ("add.rn.f32 --profile sm_91", "", "", "--profile: expected sm_80"),
+    ("", "", "", "which operation?"),
+]
+
+
+def check_errors(program):
+    failures = []
+    for arguments, text, output, message in ERRORS:
+        done = subprocess.run([program, "num", *arguments.split()], input=text, capture_output=True, text=True)
+        if done.returncode != 2 or done.stdout != output or message not in done.stderr:
+            failures.append(f"num {arguments}: exit status {done.returncode}: {done.stdout} {done.stderr}")
+    return failures
+
+
+def check_lists(program):
+    failures = []
+    for option in ("--list", "--fidelity"):
+        done = subprocess.run([program, "num", option, "--format", "json"], capture_output=True, text=True)
+        if done.returncode != 0 or len(json.loads(done.stdout)) < 50:
+            failures.append(f"num {option} --format json: exit status {done.returncode}")
+    return failures
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tilesim", required=True)
@@ -113,7 +146,7 @@ def main():
     for name, op, profile, words, result in read_vectors(arguments.vectors):
         groups.setdefault((op, profile), []).append((name, words, result))
         count += 1
-    failures = []
+    failures = check_errors(arguments.tilesim) + check_lists(arguments.tilesim)
     for (op, profile), vectors in groups.items():
         failures += run_group(arguments.tilesim, op, profile, vectors)
     for failure in failures:
