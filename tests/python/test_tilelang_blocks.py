@@ -233,3 +233,44 @@ def test_find_nth_set():
 
     c = bridge.compile(main, target="sm_90", out_idx=-1)(masks, offsets)
     assert [int(x) for x in c] == [expected(int(masks[i]), i, int(offsets[i])) for i in range(32)]
+
+
+# --- random numbers
+
+
+def philox(counter, key):
+    """Ten rounds of Philox4x32."""
+    words, keys = list(counter), list(key)
+    for _ in range(10):
+        a, b = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
+        words = [
+            b >> 32 ^ words[1] ^ keys[0],
+            b & 0xFFFFFFFF,
+            a >> 32 ^ words[3] ^ keys[1],
+            a & 0xFFFFFFFF,
+        ]
+        keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return words
+
+
+def test_philox():
+    draws, seed, offset = 6, 0x123456789, 5
+
+    @T.prim_func
+    def main(C: T.Tensor((4, 32, draws), "uint32"), U: T.Tensor((4, 32), "float32")):
+        with T.Kernel(4, threads=32) as bx:
+            tx = T.get_thread_binding()
+            T.rng_init(T.int64(seed), bx * 32 + tx, offset)
+            for i in T.serial(draws):
+                C[bx, tx, i] = T.rng_rand()
+            U[bx, tx] = T.rng_rand_float()
+
+    assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]  # published
+    c, u = bridge.compile(main, target="sm_90", out_idx=[0, 1])()
+    for sequence in (0, 1, 37, 127):
+        words = [philox([n, 0, sequence, 0], [seed & 0xFFFFFFFF, seed >> 32]) for n in range(4)]
+        stream = sum(words, [])[offset:]
+        block, thread = divmod(sequence, 32)
+        assert [int(x) for x in c[block, thread]] == stream[:draws]
+        uniform = np.float32(np.float32(stream[draws]) * 2.0**-32 + 2.0**-33)
+        assert u[block, thread].item() == uniform

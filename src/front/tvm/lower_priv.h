@@ -74,10 +74,12 @@ struct ts__lower {
   const struct tir_var *block_vars[TS__BLOCK_VARS]; /* bound to blockIdx, and to which axis */
   uint8_t block_axes[TS__BLOCK_VARS];
   uint32_t block_var_count;
-  uint32_t level;         /* emitted loops around the current point */
-  uint32_t nesting;       /* emitted loops and ifs around it */
-  uint32_t dynamic_count; /* dynamic shared objects declared */
-  uint64_t step_count;    /* nodes lowered, unrolled ones counted each time */
+  uint32_t level;                   /* emitted loops around the current point */
+  uint32_t nesting;                 /* emitted loops and ifs around it */
+  uint32_t dynamic_count;           /* dynamic shared objects declared */
+  bool has_random;                  /* rng_init has been lowered */
+  struct ts__value random_state[7]; /* variables, lower_random.c */
+  uint64_t step_count;              /* nodes lowered, unrolled ones counted each time */
 };
 
 /* Reports and makes the failure sticky. The message is prefixed with the function's name. */
@@ -217,8 +219,7 @@ struct ts__value ts__lower_emit_shfl_constant(struct ts__lower *lower, enum ts_i
 /* The extern function DP4A (lower_device.c) */
 void ts__lower_dp4a(struct ts__lower *lower, const struct tir_expr *call);
 /* increase_descriptor_offset of a tcgen05 descriptor (lower_tensor.c) */
-struct ts__value ts__lower_advance_descriptor(struct ts__lower *lower,
-                                              const struct tir_expr *call);
+struct ts__value ts__lower_advance_descriptor(struct ts__lower *lower, const struct tir_expr *call);
 /* bar.sync */
 void ts__lower_emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t thread_count);
 
