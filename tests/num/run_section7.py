@@ -112,7 +112,7 @@ ERRORS = [  # OP, input, results written before the error, part of the message
     ("cvt.f32.f16", "10000", "", "found '10000' for a, expected f16, that is 16 bits"),
     ("cvt.f32.f16", "0x1\n", "", "expected hexadecimal digits"),
     ("mma.m8n8k4.f64.f64.f64.f64", "1 : 2 : 3\n", "", "found 1 of the 32 elements of a"),
-    ("add.rn.f23", "", "", "did you mean add.rn.f32?"),
+    ("ad.rn.f32", "", "", "did you mean add.rn.f32?"),
     ("add.rn.f32x2 --profile sm_90", "", "", "sm_90 has no add.rn.f32x2; sm_100 has it"),
     ("add.rn.f32 --profile sm_91", "", "", "--profile: expected sm_80"),
     ("", "", "", "which operation?"),
