@@ -294,6 +294,24 @@ static enum ts_status interpret_with_events(struct ts_sim *sim, struct ts_run_op
   return closed != TS_OK ? closed : status;
 }
 
+/* The host function's assertion says what it expected; this adds what it was given. */
+static void tell_arguments(struct ts_sim *sim) {
+  char text[512] = "the arguments were", shape[TS_MAX_RANK * 21 + 8];
+  size_t used = strlen(text);
+  if (sim->diags.items.count == 0) return;
+  struct ts_diag *last = &sim->diags.items.data[sim->diags.items.count - 1];
+  if (last->code != TS_DIAG_HOST_ASSERT || last->hint) return;
+  for (uint32_t i = 0; i < sim->parameter_count && used < sizeof text; i++) {
+    const struct ts__tensor *tensor = &sim->parameters[i].tensor;
+    if (!sim->parameters[i].tvm->is_tensor) continue;
+    used +=
+        (size_t)snprintf(text + used, sizeof text - used, "%s %s %s %s", i ? "," : "",
+                         sim->parameters[i].tvm->name, ts_dtype_name((enum ts_dtype)tensor->dtype),
+                         ts__shape_text(tensor->rank, tensor->shape, shape, sizeof shape));
+  }
+  last->hint = ts_arena_copy(&sim->diags.arena, text, strlen(text));
+}
+
 static enum ts_result prepare(struct ts_sim *sim) {
   uint32_t count = sim->parameter_count;
   struct ts_tvm_argument *arguments =
@@ -301,8 +319,12 @@ static enum ts_result prepare(struct ts_sim *sim) {
   if (!arguments) return ts__result(ts_fail_memory(&sim->ctx));
   TS__TRY_RESULT(resolve_arguments(sim, arguments));
   TS__TRY_RESULT(ts__result(allocate_tensors(sim, arguments)));
-  TS__TRY_RESULT(
-      ts__result(ts_tvm_plan(&sim->ctx, sim->tvm, arguments, count, &sim->run_arena, &sim->plan)));
+  enum ts_status status =
+      ts_tvm_plan(&sim->ctx, sim->tvm, arguments, count, &sim->run_arena, &sim->plan);
+  if (status != TS_OK) {
+    tell_arguments(sim);
+    return ts__result(status);
+  }
   return fill_tensors(sim);
 }
 

@@ -96,6 +96,7 @@ def check_errors(checks):
     error(2, "did you mean A?", "run", ADD, "--arg", "a=init:uniform")
     error(2, "TS-INPUT-005", "run", ADD, "--arg", "A=traces/README.md")
     error(2, "A shape[0] violates packed ABI constraint", "run", ADD, "--arg", "A=init:uniform:1@3x99")
+    error(2, "hint: the arguments were A f32 3x99, B f32 100x99, C f32 100x99\n", "run", ADD, "--arg", "A=init:uniform:1@3x99")
     error(2, "not a .npy file", "run", ADD, "--arg", "A=/dev/zero")
     error(2, "argument A: there is no such file; expected FILE.npy or init:", "run", ADD, "--arg", "A=3")
     error(2, "expected FILE.npy or init:", "run", ADD, "--arg", "A=")
