@@ -3,6 +3,7 @@
 JSON that parses, files that are whole or absent. Needs only the standard library."""
 import argparse
 import json
+import lzma
 import os
 import shutil
 import signal
@@ -211,6 +212,20 @@ def check_case_folder(checks):
         checks.expect_error(2, "found no host.json", "run", case)
 
 
+def check_shared_memory(checks):
+    """Launches with more shared memory than the machine has, and with less than none."""
+    with tempfile.TemporaryDirectory() as folder:
+        case = os.path.join(folder, "case")
+        shutil.copytree(os.path.join(ROOT, "traces/gemm_64x64x32_s2"), case)
+        with lzma.open(os.path.join(case, "host.json.xz"), "rt", encoding="utf-8") as file:
+            whole = file.read()
+        os.unlink(os.path.join(case, "host.json.xz"))
+        for value, part in (("999999999", "of dynamic shared memory, machine h200-sxm has"), ("-5", "is -5 bytes, expected 0 or more")):
+            with open(os.path.join(case, "host.json"), "w", encoding="utf-8") as file:
+                file.write(whole.replace('"value": 16384', f'"value": {value}'))
+            checks.expect_error(2, part, "run", case)
+
+
 def check_launch_json(checks):
     """Contradictions of launch.json are errors, never other data."""
     with tempfile.TemporaryDirectory() as folder:
@@ -263,6 +278,7 @@ CHECKS = (
     check_full_disk,
     check_interrupted_run,
     check_case_folder,
+    check_shared_memory,
     check_launch_json,
     check_damaged_case,
 )

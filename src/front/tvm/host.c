@@ -106,7 +106,12 @@ static enum ts_status set_dimension(struct ts__host *host, struct ts_launch *lau
                       : strncmp(tag, "threadIdx.", 10) == 0       ? launch->block
                       : strncmp(tag, "tir.cluster_dim_", 16) == 0 ? launch->cluster
                                                                   : NULL;
-  if (strcmp(tag, "tirx.use_dyn_shared_memory") == 0 && value >= 0) {
+  if (strcmp(tag, "tirx.use_dyn_shared_memory") == 0) {
+    if (value < 0)
+      return ts__host_fail(host, TS_BAD_ARGUMENT, TS_DIAG_HOST_LAUNCH,
+                           "the dynamic shared memory of the launch of %s is %lld bytes, expected "
+                           "0 or more",
+                           launch->function, (long long)value);
     launch->dynamic_shared_bytes = (uint64_t)value;
     return TS_OK;
   }
