@@ -2,6 +2,7 @@
  * defines ELEMENTWISE_TABLE, the name of the ts__elementwise it makes.
  * Reading order: loop makers, operations by type, conversions, tables, look-ups. */
 #include "num/elementwise_half.h"
+#include "num/elementwise_library.h"
 #include "num/elementwise_math.h"
 #include "num/elementwise_trig.h"
 
@@ -120,7 +121,8 @@ BINARY(f32_ftz_mul, uint32_t, uint32_t, f32_ftz_product(f32_ftz_load(a), f32_ftz
 TERNARY(f32_ftz_fma, uint32_t, uint32_t,
         f32_ftz_sum_of_product(f32_ftz_load(a), f32_ftz_load(b), f32_ftz_load(c)))
 BINARY(f64_add, uint64_t, uint64_t, f64_result2(f64_load(a) + f64_load(b), a, b))
-BINARY(f64_sub, uint64_t, uint64_t, f64_result2(f64_load(a) - f64_load(b), a, b))
+/* A subtraction adds a to -b: b's NaN goes first, its sign kept. */
+BINARY(f64_sub, uint64_t, uint64_t, f64_result2(f64_load(a) - f64_load(b), b, a))
 BINARY(f64_mul, uint64_t, uint64_t, f64_result2(f64_load(a) * f64_load(b), a, b))
 BINARY(f64_div, uint64_t, uint64_t, f64_result2(f64_load(a) / f64_load(b), a, b))
 TERNARY(f64_fma, uint64_t, uint64_t,
@@ -158,11 +160,7 @@ UNARY(f32_ftz_rcp, uint32_t, uint32_t, f32_ftz_store(1 / f32_ftz_load(a)))
   UNARY(f16_##op, uint32_t, uint32_t, f16_store(lane(f16_load(a))))                                \
   UNARY(bf16_##op, uint32_t, uint32_t, bf16_store(lane(bf16_load(a))))
 
-/* Library functions of the host in binary64, rounded. */
-#define VIA_HOST(op)                                                                               \
-  LANE float op##_host(float x) { return (float)op((double)x); }                                   \
-  VIA_F32(op, op##_host)                                                                           \
-  UNARY(f64_##op, uint64_t, uint64_t, f64_store(op(f64_load(a))))
+/* Library functions of the host in binary64. */
 #define F64_HOST(op) UNARY(f64_##op, uint64_t, uint64_t, f64_store(op(f64_load(a))))
 
 LANE float sigmoid_lane(float x) { return 1.0f / (1.0f + f32_exp_lane(-x)); }
@@ -178,14 +176,19 @@ VIA_F32(log1p, f32_log1p_lane)
 VIA_F32(rsqrt, rsqrt_approx)
 VIA_F32(sigmoid, sigmoid_lane)
 VIA_F32(round, round_away)
-VIA_HOST(asin)
-VIA_HOST(acos)
-VIA_HOST(atan)
-VIA_HOST(sinh)
-VIA_HOST(cosh)
+VIA_F32(asin, f32_asin_lane)
+VIA_F32(acos, f32_acos_lane)
+VIA_F32(atan, f32_atan_lane)
+VIA_F32(sinh, f32_sinh_lane)
+VIA_F32(cosh, f32_cosh_lane)
 F64_HOST(sin)
 F64_HOST(cos)
 F64_HOST(tan)
+F64_HOST(asin)
+F64_HOST(acos)
+F64_HOST(atan)
+F64_HOST(sinh)
+F64_HOST(cosh)
 F64_HOST(exp)
 F64_HOST(exp2)
 F64_HOST(expm1)
@@ -199,7 +202,7 @@ F64_HOST(round)
 UNARY(f64_exp10, uint64_t, uint64_t, f64_store(pow(10.0, f64_load(a))))
 UNARY(f64_rsqrt, uint64_t, uint64_t, f64_store(1.0 / __builtin_sqrt(f64_load(a))))
 UNARY(f64_sigmoid, uint64_t, uint64_t, f64_store(1.0 / (1.0 + exp(-f64_load(a)))))
-#define POWER(T) (float)pow((double)T##_load(a), (double)T##_load(b))
+#define POWER(T) f32_pow_lane(T##_load(a), T##_load(b))
 BINARY(f32_pow, uint32_t, uint32_t, f32_store(POWER(f32)))
 BINARY(f16_pow, uint32_t, uint32_t, f16_store(POWER(f16)))
 BINARY(bf16_pow, uint32_t, uint32_t, bf16_store(POWER(bf16)))
@@ -549,10 +552,12 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   ENTRY(rint, T)                                                                                   \
   ENTRY(round, T)                                                                                  \
   ENTRY(sqrt, T)                                                                                   \
-  ENTRY(rcp, T) ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T)       \
-      ENTRY(log, T) ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T)     \
-          ENTRY(tan, T) ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) \
-              ENTRY(tanh, T) ENTRY(erf, T) ENTRY(sigmoid, T)
+  ENTRY(rcp, T)                                                                                    \
+  ENTRY(rsqrt, T)                                                                                  \
+  ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T) ENTRY(log2, T)        \
+      ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) ENTRY(asin, T)     \
+          ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T) \
+              ENTRY(sigmoid, T)
 #define INT_UNARY(T) ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
 #define COMPARISONS(T) ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
 #define FLOAT_BINARY(T)                                                                            \

@@ -175,7 +175,7 @@ static uint64_t result(enum ts_dtype dtype, unsigned flags, uint64_t encoding) {
   return encoding;
 }
 
-/* f64 results: the first operand that is a NaN is passed on, quieted. */
+/* f64 results: the first operand that is a NaN is passed on, quieted (of a - b the second). */
 static uint64_t pass_nan(enum ts_dtype dtype, uint64_t first, uint64_t second, uint64_t third,
                          uint64_t value) {
   const uint64_t operands[] = {first, second, third};
@@ -223,6 +223,12 @@ uint64_t ts__exact_add(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t
   uint64_t value =
       fma_values(dtype, flags, operand(dtype, flags, a), one, operand(dtype, flags, b));
   return pass_nan(dtype, a, b, 0, value);
+}
+
+uint64_t ts__exact_sub(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t b) {
+  struct ts__value one = {.class = TS__FINITE, .significand = 1}, y = operand(dtype, flags, b);
+  y.negative = !y.negative;
+  return pass_nan(dtype, b, a, 0, fma_values(dtype, flags, operand(dtype, flags, a), one, y));
 }
 
 uint64_t ts__exact_mul(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t b) {
@@ -297,9 +303,8 @@ static uint64_t float_to_int(const struct ts_dtype_info *dst, enum ts_dtype src,
   bool clamp_narrow = flags & TS_NUM_SAT;
   unsigned bits = dst->bits < 32 && !clamp_narrow ? 32 : dst->bits;
   if (v.class == TS__NAN) {
-    /* MEASURED: 0, but the least integer when source or destination has 64 bits. */
-    if (dst->bits == 64) return UINT64_C(1) << 63;
-    return src == TS_DTYPE_f64 ? UINT64_C(1) << 31 : 0;
+    /* MEASURED: 0, but only the top bit set when source or destination has 64 bits. */
+    return src == TS_DTYPE_f64 || dst->bits == 64 ? UINT64_C(1) << (bits - 1) : 0;
   }
   ts__u128 magnitude =
       v.class == TS__INFINITE ? (ts__u128)1 << 100 : round_to_int(v, rounding_of(flags, TO_ZERO));

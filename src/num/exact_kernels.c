@@ -127,17 +127,11 @@ ts_unary_fn ts__exact_convert_find(enum ts_dtype dst, enum ts_dtype src, unsigne
 
 /* Directed roundings --------------------------------------------------------------------------- */
 
-/* A NaN is passed on as it is. */
-static uint64_t negated(enum ts_dtype dtype, uint64_t encoding) {
-  if (ts__decode(dtype, encoding).class == TS__NAN) return encoding;
-  return encoding ^ UINT64_C(1) << (ts_dtype_bits(dtype) - 1);
-}
-
 static uint64_t apply(enum ts_num_op op, enum ts_dtype dtype, unsigned flags, uint64_t a,
                       uint64_t b, uint64_t c) {
   switch (op) {
   case TS_NUM_add: return ts__exact_add(dtype, flags, a, b);
-  case TS_NUM_sub: return ts__exact_add(dtype, flags, a, negated(dtype, b));
+  case TS_NUM_sub: return ts__exact_sub(dtype, flags, a, b);
   case TS_NUM_mul: return ts__exact_mul(dtype, flags, a, b);
   case TS_NUM_div: return ts__exact_div(dtype, flags, a, b);
   case TS_NUM_fma: return ts__exact_fma(dtype, flags, a, b, c);

@@ -166,11 +166,12 @@ static uint64_t integer_element(const struct ts_mma_op *op, const uint32_t *a, c
 
 static uint64_t wide_word(const uint32_t *words) { return words[0] | (uint64_t)words[1] << 32; }
 
-/* f64: words are pairs; b_stride counts elements. */
+/* f64: words are pairs; b_stride counts elements. B's element is the first factor: which of several
+ * NaNs is passed on depends on it (MEASURED). */
 static uint64_t fma_element(const struct ts_mma_op *op, const uint32_t *a, const uint32_t *b,
                             size_t b_stride, uint64_t c) {
   for (uint32_t k = 0; k < op->k; ++k)
-    c = ts__exact_fma(TS_DTYPE_f64, 0, wide_word(a + 2 * k), wide_word(b + 2 * k * b_stride), c);
+    c = ts__exact_fma(TS_DTYPE_f64, 0, wide_word(b + 2 * k * b_stride), wide_word(a + 2 * k), c);
   return c;
 }
 

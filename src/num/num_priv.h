@@ -27,6 +27,7 @@ uint64_t ts__encode_infinite(enum ts_dtype dtype, bool negative, unsigned flags)
 
 /* IEEE operations of f16, bf16, f32, f64: rounded once by flags, canonical NaN. */
 uint64_t ts__exact_add(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t b);
+uint64_t ts__exact_sub(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t b);
 uint64_t ts__exact_mul(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t b);
 uint64_t ts__exact_fma(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t b, uint64_t c);
 uint64_t ts__exact_div(enum ts_dtype dtype, unsigned flags, uint64_t a, uint64_t b);

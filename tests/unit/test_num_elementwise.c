@@ -56,11 +56,9 @@ static uint64_t get(enum ts_dtype dtype, const void *slots, size_t i) {
 
 static uint64_t expected_float(enum ts_num_op op, enum ts_dtype t, unsigned flags, uint64_t a,
                                uint64_t b, uint64_t c) {
-  uint64_t sign = UINT64_C(1) << (ts_dtype_bits(t) - 1);
   switch (op) {
   case TS_NUM_add: return ts__exact_add(t, flags, a, b);
-  case TS_NUM_sub:
-    return ts__exact_add(t, flags, a, ts__decode(t, b).class == TS__NAN ? b : b ^ sign);
+  case TS_NUM_sub: return ts__exact_sub(t, flags, a, b);
   case TS_NUM_mul: return ts__exact_mul(t, flags, a, b);
   case TS_NUM_div: return ts__exact_div(t, flags, a, b);
   case TS_NUM_fma: return ts__exact_fma(t, flags, a, b, c);

@@ -77,7 +77,7 @@ static const struct vector vectors[] = {
     {"N1d", F16_F32(SYNC), {{0, 0x3c00, 0x3c00}}, 0xffc12345, 0x7fffffff},
     {"N1e", F16_F32(SYNC), {{0, 0xfe01, 0x3c00}}, 0, 0x7fffffff},
     {"N1f", F16_F32(SYNC), {{0, 0xfc00, 0x3c00}}, 0x3f800000, 0xff800000},
-    {"F1w", F16_F16(WGMMA), {{0, 0x1000, 0x0400}, {1, 0x0001, 0x0001}}, 0, 0x0001},
+    {"F1w", F16_F16(WGMMA), {{0, 0x1000, 0x0400}, {1, 0x0001, 0x0001}}, 0, 0x0000},
     {"F2", F16_F16(SYNC), {{0, 0x4c00, 0x3c00}}, 0x7bff, 0x7c00},
     {"F2b", F16_F16(SYNC), {{0, 0x4bff, 0x3c00}}, 0x7bff, 0x7bff},
     {"X1", TF32(SYNC), {{0, 0x3f801fff, 0x3f800000}}, 0, 0x3f800000},
