@@ -369,8 +369,14 @@ static bool allocate(struct dead *d) {
          d->variable && d->work;
 }
 
+/* Live sets of blocks x variables. A function beyond the limit (8 MiB of sets, hundreds of times
+ * what a kernel needs) keeps its unread assignments: they cost time, never correctness. */
+enum { MAX_SET_WORDS = 1 << 20 };
+
 static bool allocate_sets(struct dead *d) {
   d->words = (d->variable_count + 63) / 64;
+  if (d->words * d->function->blocks.count > MAX_SET_WORDS) d->variable_count = 0;
+  if (d->variable_count == 0) d->words = 0;
   d->live = ts_new_array(&d->arena, uint64_t, d->words);
   d->live_in = ts_new_array(&d->arena, uint64_t, d->words * d->function->blocks.count);
   return d->live && d->live_in;

@@ -218,17 +218,23 @@ static uint32_t new_computation(struct ts__values *v, uint32_t id, const uint32_
   return number;
 }
 
+/* Equal computations in blocks beside one another are kept apart: so many of them are looked at.
+ * The limit bounds the work on trees with tens of thousands of equal arms. */
+enum { MAX_CANDIDATES = 256 };
+
 static uint32_t computation(struct ts__values *v, uint32_t id, uint32_t i) {
   const struct ts_insn *insn = &v->function->insns.data[id];
   uint32_t args[3] = {TS_NONE, TS_NONE, TS_NONE}, item;
   for (uint32_t k = 0; k < insn->operand_count; k++)
     args[k] = read_operand(v, insn, k, i);
-  uint32_t hash = hash_computation(insn, args);
-  for (size_t at = ts__index_first(&v->index, hash); ts__index_find(&v->index, hash, &at, &item);
-       at = ts__index_next(&v->index, at))
+  uint32_t hash = hash_computation(insn, args), candidate_count = 0;
+  for (size_t at = ts__index_first(&v->index, hash);
+       candidate_count < MAX_CANDIDATES && ts__index_find(&v->index, hash, &at, &item);
+       at = ts__index_next(&v->index, at), candidate_count++)
     if (is_same_computation(v, &v->values.data[item], insn, args, i)) return item;
   item = new_computation(v, id, args, i);
-  if (ts__index_add(&v->index, v->arena->allocator, hash, item)) v->out_of_memory = true;
+  if (candidate_count < MAX_CANDIDATES && ts__index_add(&v->index, v->arena->allocator, hash, item))
+    v->out_of_memory = true;
   return item;
 }
 

@@ -1,5 +1,5 @@
 /* The passes: what goes in and what comes out, as text. */
-#include "ir/ir.h"
+#include "ir/build.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -377,6 +377,40 @@ START_TEST(test_short_memory) {
 }
 END_TEST
 
+/* Tens of thousands of arms that all compute the same, and merge it into variables: the work must
+ * not grow with the square of their number (ctest's time limit tells). */
+START_TEST(test_many_equal_arms) {
+  enum { ARM_COUNT = 30000 };
+  struct fixture x;
+  begin(&x);
+  struct ts_module *module = ts_module_new(&ts_allocator_libc);
+  struct ts_build *b = ts_build_begin(&x.ctx, module, "f");
+  struct ts_type f32 = {TS_DTYPE_f32, 1}, s32 = {TS_DTYPE_s32, 1};
+  uint32_t param = ts_build_param(b, TS_PARAM_POINTER, "p", TS_DTYPE_f32);
+  struct ts_operand base = ts_build_param_reg(b, param), zero = ts_build_imm(b, 0);
+  struct ts_operand value = ts_build_2(b, TS_OP_ld_global, f32, base, zero);
+  struct ts_operand place = ts_build_2(b, TS_OP_ld_global, s32, base, zero);
+  for (uint32_t i = 0; i < ARM_COUNT; i++) {
+    struct ts_operand merged = ts_build_variable(b, f32, NULL);
+    ts_build_assign(b, merged, zero);
+    ts_build_if(b, ts_build_2(b, TS_OP_lt, s32, place, ts_build_imm(b, i)));
+    struct ts_operand product = ts_build_2(b, TS_OP_mul, f32, value, value);
+    ts_build_assign(b, merged, ts_build_2(b, TS_OP_add, f32, product, value));
+    ts_build_end_if(b);
+    ts_build_3(b, TS_OP_st_global, f32, base, ts_build_imm(b, i), merged);
+  }
+  struct ts_function *function;
+  ck_assert_int_eq(ts_build_end(b, &function), TS_OK);
+  ck_assert_int_eq(run(&x.ctx, function, ALL), TS_OK);
+  uint32_t fma_count = 0;
+  for (size_t i = 0; i < function->insns.count; i++)
+    fma_count += function->insns.data[i].op == TS_OP_fma;
+  ck_assert_uint_eq(fma_count, ARM_COUNT);
+  ts_module_free(module);
+  ts_diag_list_free(&x.diags);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("ir_pass");
   TCase *tests = tcase_create("pass");
@@ -384,6 +418,10 @@ int main(void) {
   tcase_add_loop_test(tests, test_pass, 0, case_count);
   tcase_add_loop_test(tests, test_short_memory, 0, case_count);
   suite_add_tcase(suite, tests);
+  TCase *large = tcase_create("large");
+  tcase_set_timeout(large, 60);
+  tcase_add_test(large, test_many_equal_arms);
+  suite_add_tcase(suite, large);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
   int failed = srunner_ntests_failed(runner);

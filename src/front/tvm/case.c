@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define FILE_LIMIT_BYTES ((size_t)1 << 30)
+#define FILE_LIMIT_BYTES ((size_t)256 << 20)
 enum { MAX_PARAMS = 1024 };
 
 struct ts_tvm_case {

@@ -29,7 +29,7 @@ struct ts_tvm_options {
 /* True when the folder looks like a case. */
 bool ts_tvm_sniff(const char *folder);
 
-/* Reads the folder's modules and lowers the device functions. Files over 1 GiB (unpacked) are
+/* Reads the folder's modules and lowers the device functions. Files over 256 MiB (unpacked) are
  * refused. */
 enum ts_status ts_tvm_open(struct ts_ctx *ctx, const char *folder,
                            const struct ts_tvm_options *options, struct ts_tvm_case **out);
