@@ -98,12 +98,12 @@ static void count_severities(const struct ts_sim *sim, uint32_t *hazards, uint32
   for (uint32_t i = 0; i < ts_sim_diagnostic_count(sim); i++) {
     struct ts_diagnostic diagnostic;
     if (ts_sim_diagnostic(sim, i, &diagnostic) != TS_RESULT_OK) continue;
-    if (strcmp(diagnostic.severity, "remark") == 0)
-      ++*remarks;
-    else
-      ++*hazards;
+    *remarks += strcmp(diagnostic.severity, "remark") == 0;
+    *hazards += strcmp(diagnostic.severity, "hazard") == 0;
   }
 }
+
+static const char *plural(uint32_t count) { return count == 1 ? "" : "s"; }
 
 static void print_result(const struct ts_sim *sim, const struct check_request *request,
                          enum ts_result result) {
@@ -115,8 +115,8 @@ static void print_result(const struct ts_sim *sim, const struct check_request *r
   count_severities(sim, &hazards, &remarks);
   if (request->format == FORMAT_TEXT) {
     cli_print_diagnostics(sim);
-    printf("%s: %s, %u hazards, %u remarks\n", request->folder, ts_result_text(result), hazards,
-           remarks);
+    printf("%s: %s, %u hazard%s, %u remark%s\n", request->folder, ts_result_text(result), hazards,
+           plural(hazards), remarks, plural(remarks));
     return;
   }
   printf("{\n  \"case\": ");

@@ -478,7 +478,8 @@ const struct cli_command cli_command_num = {
     .name = "num",
     .synopsis = "num OP [options] < LINES",
     .summary = "compute one instruction, such as ex2.approx.ftz.f32 or wgmma.m64n8k16.f32.f16.f16: "
-               "a line of\nhexadecimal operands in, a line of hexadecimal results out",
+               "a line of "
+               "hexadecimal operands in, a line of results out",
     .example = "echo 3f800000 3fc00000 | tilesim num add.rn.f32",
     .operand = "OP",
     .options = options,
