@@ -540,45 +540,26 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
 /* Tables --------------------------------------------------------------------------------------- */
 
 #define ENTRY(op, T) [TS_NUM_##op][TS_DTYPE_##T] = T##_##op,
+/* clang-format off */
 #define FLOAT_UNARY(T)                                                                             \
-  ENTRY(neg, T)                                                                                    \
-  ENTRY(abs, T)                                                                                    \
-  ENTRY(isnan, T)                                                                                  \
-  ENTRY(isinf, T)                                                                                  \
-  ENTRY(isfinite, T)                                                                               \
-  ENTRY(floor, T)                                                                                  \
-  ENTRY(ceil, T)                                                                                   \
-  ENTRY(trunc, T)                                                                                  \
-  ENTRY(rint, T)                                                                                   \
-  ENTRY(round, T)                                                                                  \
-  ENTRY(sqrt, T)                                                                                   \
-  ENTRY(rcp, T)                                                                                    \
-  ENTRY(rsqrt, T)                                                                                  \
-  ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T) ENTRY(log2, T)        \
-      ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T) ENTRY(asin, T)     \
-          ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T) ENTRY(erf, T) \
-              ENTRY(sigmoid, T)
-#define INT_UNARY(T) ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
-#define COMPARISONS(T) ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
+  ENTRY(neg, T) ENTRY(abs, T) ENTRY(isnan, T) ENTRY(isinf, T) ENTRY(isfinite, T) ENTRY(floor, T)   \
+  ENTRY(ceil, T) ENTRY(trunc, T) ENTRY(rint, T) ENTRY(round, T) ENTRY(sqrt, T) ENTRY(rcp, T)       \
+  ENTRY(rsqrt, T) ENTRY(exp, T) ENTRY(exp2, T) ENTRY(exp10, T) ENTRY(expm1, T) ENTRY(log, T)       \
+  ENTRY(log2, T) ENTRY(log10, T) ENTRY(log1p, T) ENTRY(sin, T) ENTRY(cos, T) ENTRY(tan, T)         \
+  ENTRY(asin, T) ENTRY(acos, T) ENTRY(atan, T) ENTRY(sinh, T) ENTRY(cosh, T) ENTRY(tanh, T)        \
+  ENTRY(erf, T) ENTRY(sigmoid, T)
+#define INT_UNARY(T)                                                                               \
+  ENTRY(neg, T) ENTRY(not, T) ENTRY(abs, T) ENTRY(popc, T) ENTRY(clz, T)
+#define COMPARISONS(T)                                                                             \
+  ENTRY(eq, T) ENTRY(ne, T) ENTRY(lt, T) ENTRY(le, T) ENTRY(gt, T) ENTRY(ge, T)
 #define FLOAT_BINARY(T)                                                                            \
-  ENTRY(add, T)                                                                                    \
-  ENTRY(sub, T)                                                                                    \
-  ENTRY(mul, T)                                                                                    \
-  ENTRY(div, T)                                                                                    \
-  ENTRY(rem, T)                                                                                    \
-  ENTRY(floordiv, T)                                                                               \
+  ENTRY(add, T) ENTRY(sub, T) ENTRY(mul, T) ENTRY(div, T) ENTRY(rem, T) ENTRY(floordiv, T)         \
   ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(pow, T) ENTRY(copysign, T) COMPARISONS(T)
 #define INT_BINARY(T)                                                                              \
-  ENTRY(add, T)                                                                                    \
-  ENTRY(sub, T)                                                                                    \
-  ENTRY(mul, T)                                                                                    \
-  ENTRY(mulhi, T)                                                                                  \
-  ENTRY(div, T)                                                                                    \
-  ENTRY(rem, T)                                                                                    \
-  ENTRY(floordiv, T)                                                                               \
-  ENTRY(floormod, T)                                                                               \
-  ENTRY(min, T)                                                                                    \
-  ENTRY(max, T) ENTRY(and, T) ENTRY(or, T) ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) COMPARISONS(T)
+  ENTRY(add, T) ENTRY(sub, T) ENTRY(mul, T) ENTRY(mulhi, T) ENTRY(div, T) ENTRY(rem, T)            \
+  ENTRY(floordiv, T) ENTRY(floormod, T) ENTRY(min, T) ENTRY(max, T) ENTRY(and, T) ENTRY(or, T)     \
+  ENTRY(xor, T) ENTRY(shl, T) ENTRY(shr, T) COMPARISONS(T)
+/* clang-format on */
 #define FLOAT_TYPES(X) X(f16) X(bf16) X(f32) X(f64)
 #define INT_TYPES(X) X(s4) X(u4) X(s8) X(u8) X(s16) X(u16) X(s32) X(u32) X(s64) X(u64)
 /* A predicate is a u32 slot of 0 or 1, a pointer a u64. */
