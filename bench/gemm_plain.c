@@ -25,7 +25,8 @@ static struct number random_f16(uint64_t seed, uint64_t index) {
   z = (z ^ z >> 27) * 0x94D049BB133111EBu;
   int32_t value = (int32_t)((z ^ z >> 31) >> 40) - (1 << 23); /* times 2^-23 */
   if (value == 0) return (struct number){0, ZERO_EXPONENT};
-  int32_t magnitude = value < 0 ? -value : value, exponent = 31 - __builtin_clz((unsigned)magnitude);
+  int32_t magnitude = value < 0 ? -value : value,
+          exponent = 31 - __builtin_clz((unsigned)magnitude);
   int32_t shift = exponent - 23 < -14 ? -1 : exponent - 10; /* subnormals keep 2^-24 */
   if (exponent < 9) shift = -1;
   if (shift > 0) {
@@ -41,9 +42,7 @@ static struct number random_f16(uint64_t seed, uint64_t index) {
   return (struct number){value < 0 ? -magnitude : magnitude, exponent};
 }
 
-static int32_t clamp_shift(int32_t shift) {
-  return shift < 31 ? shift : 31;
-}
+static int32_t clamp_shift(int32_t shift) { return shift < 31 ? shift : 31; }
 
 /* acc + 16 products; acc is significand * 2^(exponent - 23). Products have at most 22 bits, so a
  * term (5 bits further left) fits 27 and a sum of 17 needs 64. */
@@ -82,14 +81,15 @@ int main(void) {
   for (int i = 0; i < SIZE; i++)
     for (int j = 0; j < SIZE; j++) {
       struct number acc = {0, ZERO_EXPONENT};
-      for (int k = 0; k < SIZE; k += STEP) acc = fused_sum(&a[i][k], &b[j][k], acc);
+      for (int k = 0; k < SIZE; k += STEP)
+        acc = fused_sum(&a[i][k], &b[j][k], acc);
       if (acc.significand > 0)
         c[i][j] = ((uint32_t)(acc.exponent + 127) << 23) | ((uint32_t)acc.significand & 0x7FFFFF);
     }
   clock_gettime(CLOCK_MONOTONIC, &end);
   char hash[SHA256_DIGEST_STRING_LENGTH];
   SHA256Data((const uint8_t *)c, sizeof c, hash);
-  printf("%.3f %s\n", (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec),
-         hash);
+  printf("%.3f %s\n",
+         (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec), hash);
   return 0;
 }

@@ -9,6 +9,8 @@
  * below the truncation; sums stay below 2^31). */
 #include "num/mma_operands.h"
 
+#ifdef MMA_KERNELS
+
 enum {
   V_PER_BAND = TS__BAND * 4 / V_LANES, /* vectors of one parity in a band */
   V_PER_GROUP = 16 / V_LANES
@@ -363,3 +365,5 @@ static void expand_b(const struct ts_mma_op *op, struct ts_mma_scratch *scratch,
 }
 
 const struct ts__mma_kernels MMA_KERNELS = {expand_a, expand_b, run, transpose};
+
+#endif

@@ -1,4 +1,11 @@
-/* Ways into the panels, for every instruction set from AVX2 on. */
+/* Ways into the panels, for every instruction set from AVX2 on; the including file is compiled for
+ * one of them and defines VECTOR. */
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__AVX2__) && defined(VECTOR)
+#include <immintrin.h>
+
 VECTOR void v_store4(int32_t *p, int32_t x) {
   _mm_store_si128((__m128i *)(void *)p, _mm_set1_epi32(x));
 }
@@ -37,3 +44,5 @@ static void transpose(uint32_t *out, size_t out_stride, const uint32_t *in, size
     }
   }
 }
+
+#endif

@@ -19,7 +19,8 @@ static void begin(struct fixture *x) {
   ck_assert_int_eq(ts_diag_list_init(&x->diags, &ts_allocator_libc), TS_OK);
   x->ctx = (struct ts_ctx){&ts_allocator_libc, &x->diags};
   ts_device_memory_init(&x->memory, &ts_allocator_libc);
-  ck_assert_int_eq(ts_shared_init(&x->ctx, &x->shared, &ts_allocator_libc, WINDOW_BYTES, 16, 1), TS_OK);
+  ck_assert_int_eq(ts_shared_init(&x->ctx, &x->shared, &ts_allocator_libc, WINDOW_BYTES, 16, 1),
+                   TS_OK);
 }
 
 static void end(struct fixture *x) {
