@@ -80,8 +80,9 @@ static bool take_token(struct name *name, const char *token) {
     name->flags |= words[i].flag;
     return true;
   }
-  if (!is_type(token) || name->type_count == 4) return false;
-  snprintf(name->types[name->type_count++], sizeof name->types[0], "%s", token);
+  if (!is_type(token) || name->type_count == 4 || strlen(token) >= sizeof name->types[0])
+    return false;
+  memcpy(name->types[name->type_count++], token, strlen(token) + 1);
   return true;
 }
 
