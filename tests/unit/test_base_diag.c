@@ -47,7 +47,7 @@ END_TEST
 
 START_TEST(equal_ones_merge_to_the_lowest_block) {
   struct ts_diag_list list;
-  char text[16];
+  char text[32];
   ck_assert_int_eq(ts_diag_list_init(&list, &ts_allocator_libc), TS_OK);
   for (int block = 9; block >= 0; block--) {
     snprintf(text, sizeof text, "block %d", block);
