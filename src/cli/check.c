@@ -35,7 +35,8 @@ static bool take_word(const struct check_request *request, const char *option, c
   return false;
 }
 
-static bool take_option(struct check_request *request, const char *name, const char *value) {
+static bool take_option(void *user, const char *name, const char *value) {
+  struct check_request *request = user;
   static const char *const formats[] = {"text", "json", "sarif", NULL};
   static const char *const switches[] = {"off", "on", NULL};
   int index;
@@ -57,30 +58,6 @@ static bool take_option(struct check_request *request, const char *name, const c
     request->settings.check_speed = 1;
   }
   return true;
-}
-
-/* Answers -1 when the run may start, else the exit status. */
-static int parse(struct check_request *request, int argc, char **argv) {
-  struct cli_parser parser = {.command = request->command, .argc = argc, .argv = argv};
-  const char *name, *value;
-  for (;;) {
-    switch (cli_next(&parser, &name, &value)) {
-    case CLI_TOKEN_BAD: return CLI_EXIT_USAGE;
-    case CLI_TOKEN_HELP: cli_print_help(request->command); return cli_finish(NULL, TS_RESULT_OK);
-    case CLI_TOKEN_OPTION:
-      if (!take_option(request, name, value)) return CLI_EXIT_USAGE;
-      break;
-    case CLI_TOKEN_OPERAND:
-      if (request->folder)
-        return cli_usage_error(request->command, "one case folder at a time, found '%s' and '%s'",
-                               request->folder, value);
-      request->folder = value;
-      break;
-    case CLI_TOKEN_END:
-      if (request->folder) return -1;
-      return cli_usage_error(request->command, "which case folder?");
-    }
-  }
 }
 
 static enum ts_result execute(struct ts_sim *sim, struct check_request *request) {
@@ -130,8 +107,9 @@ static void print_result(const struct ts_sim *sim, const struct check_request *r
 
 static int check(const struct cli_command *command, int argc, char **argv) {
   struct check_request request = {.command = command, .settings = {.checks = 1}};
-  int status = parse(&request, argc, argv);
+  int status = cli_parse(command, argc, argv, take_option, &request, &request.folder);
   if (status >= 0) return status;
+  if (!request.folder) return cli_usage_error(command, "which case folder?");
   struct ts_sim *sim = cli_create();
   if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
   enum ts_result result = execute(sim, &request);

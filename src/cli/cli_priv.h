@@ -52,6 +52,12 @@ enum cli_token {
 /* The next token. For an option *name is its row's name and *value its value or NULL; for an operand
  * *value is the text. CLI_TOKEN_BAD: stderr has been told. */
 enum cli_token cli_next(struct cli_parser *parser, const char **name, const char **value);
+/* A whole command line of options and at most one operand. take is told each option and answers
+ * false when it has complained. Answers -1 when the command may go on, else the exit status;
+ * *operand stays as it was when there is none. */
+int cli_parse(const struct cli_command *command, int argc, char **argv,
+              bool (*take)(void *request, const char *name, const char *value), void *request,
+              const char **operand);
 /* A decimal number within bounds; tells stderr otherwise. */
 bool cli_number(const struct cli_command *command, const char *option, const char *text,
                 unsigned long long low, unsigned long long high, unsigned long long *number);

@@ -145,35 +145,18 @@ static enum ts_result print_events(struct ts_events *events, const struct events
   return result;
 }
 
-/* Answers -1 when the file may be opened, else the exit status. */
-static int parse(struct events_request *request, int argc, char **argv) {
-  struct cli_parser parser = {.command = request->command, .argc = argc, .argv = argv};
-  const char *name, *value;
-  for (;;) {
-    switch (cli_next(&parser, &name, &value)) {
-    case CLI_TOKEN_BAD: return CLI_EXIT_USAGE;
-    case CLI_TOKEN_HELP: cli_print_help(request->command); return cli_finish(NULL, TS_RESULT_OK);
-    case CLI_TOKEN_OPTION:
-      if (strcmp(name, "--format") == 0
-              ? !cli_format(request->command, value, &request->is_json)
-              : !cli_number(request->command, name, value, 0, UINT64_MAX - 1, &request->limit))
-        return CLI_EXIT_USAGE;
-      break;
-    case CLI_TOKEN_OPERAND:
-      if (request->path) return cli_usage_error(request->command, "one file at a time");
-      request->path = value;
-      break;
-    case CLI_TOKEN_END:
-      return request->path ? -1 : cli_usage_error(request->command, "which event file?");
-    }
-  }
+static bool take_option(void *user, const char *name, const char *value) {
+  struct events_request *request = user;
+  if (strcmp(name, "--format") == 0) return cli_format(request->command, value, &request->is_json);
+  return cli_number(request->command, name, value, 0, UINT64_MAX - 1, &request->limit);
 }
 
 static int run(const struct cli_command *command, int argc, char **argv) {
   struct events_request request = {.command = command, .limit = UINT64_MAX};
   struct ts_events *events = NULL;
-  int status = parse(&request, argc, argv);
+  int status = cli_parse(command, argc, argv, take_option, &request, &request.path);
   if (status >= 0) return status;
+  if (!request.path) return cli_usage_error(command, "which event file?");
   struct ts_sim *sim = cli_create();
   if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
   enum ts_result result = ts_events_open(sim, request.path, &events);

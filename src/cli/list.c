@@ -23,7 +23,8 @@ struct list_request {
   enum ts_fast_math fast_math;
 };
 
-static bool take_option(struct list_request *request, const char *name, const char *value) {
+static bool take_option(void *user, const char *name, const char *value) {
+  struct list_request *request = user;
   if (strcmp(name, "--format") == 0) return cli_format(request->command, value, &request->is_json);
   if (strcmp(name, "--print-ir") == 0) request->wants_ir = true;
   if (strcmp(name, "--fast-math") != 0) return true;
@@ -31,30 +32,6 @@ static bool take_option(struct list_request *request, const char *name, const ch
   if (strcmp(value, "on") == 0 || strcmp(value, "off") == 0) return true;
   cli_usage_error(request->command, "--fast-math: expected on or off, found '%s'", value);
   return false;
-}
-
-/* Answers -1 when the command may go on, else the exit status. */
-static int parse(struct list_request *request, int argc, char **argv) {
-  struct cli_parser parser = {.command = request->command, .argc = argc, .argv = argv};
-  const char *name, *value;
-  for (;;) {
-    switch (cli_next(&parser, &name, &value)) {
-    case CLI_TOKEN_BAD: return CLI_EXIT_USAGE;
-    case CLI_TOKEN_HELP: cli_print_help(request->command); return cli_finish(NULL, TS_RESULT_OK);
-    case CLI_TOKEN_OPTION:
-      if (!take_option(request, name, value)) return CLI_EXIT_USAGE;
-      break;
-    case CLI_TOKEN_OPERAND:
-      if (!request->command->operand || request->operand)
-        return cli_usage_error(request->command, "unexpected '%s'", value);
-      request->operand = value;
-      break;
-    case CLI_TOKEN_END:
-      if (request->command->operand && !request->operand)
-        return cli_usage_error(request->command, "%s is missing", request->command->operand);
-      return -1;
-    }
-  }
 }
 
 /* --- import */
@@ -112,8 +89,9 @@ static int run_import(const struct cli_command *command, int argc, char **argv) 
   struct list_request request = {.command = command};
   const char *text;
   size_t size_bytes;
-  int status = parse(&request, argc, argv);
+  int status = cli_parse(command, argc, argv, take_option, &request, &request.operand);
   if (status >= 0) return status;
+  if (!request.operand) return cli_usage_error(command, "which case folder?");
   struct ts_sim *sim = cli_create();
   if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
   enum ts_result result = ts_sim_open(sim, request.operand, request.fast_math);
@@ -142,7 +120,7 @@ const struct cli_command cli_command_import = {
 static int run_ops(const struct cli_command *command, int argc, char **argv) {
   struct list_request request = {.command = command};
   struct ts_op_row row;
-  int status = parse(&request, argc, argv);
+  int status = cli_parse(command, argc, argv, take_option, &request, &request.operand);
   if (status >= 0) return status;
   if (request.is_json) printf("[");
   for (uint32_t i = 0; ts_op_row_get(i, &row); i++) {
@@ -220,7 +198,7 @@ static enum ts_result list_machines(struct ts_sim *sim, bool is_json) {
 
 static int run_machines(const struct cli_command *command, int argc, char **argv) {
   struct list_request request = {.command = command};
-  int status = parse(&request, argc, argv);
+  int status = cli_parse(command, argc, argv, take_option, &request, &request.operand);
   if (status >= 0) return status;
   struct ts_sim *sim = cli_create();
   if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);

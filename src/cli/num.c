@@ -430,7 +430,8 @@ static int run_operation(const struct request *request) {
   return status ? status : finish_status;
 }
 
-static bool take_option(struct request *request, const char *name, const char *value) {
+static bool take_option(void *user, const char *name, const char *value) {
+  struct request *request = user;
   if (strcmp(name, "--format") == 0) return cli_format(request->command, value, &request->is_json);
   if (strcmp(name, "--profile") == 0) request->profile = value;
   if (strcmp(name, "--list") == 0) request->wants_list = true;
@@ -438,30 +439,9 @@ static bool take_option(struct request *request, const char *name, const char *v
   return true;
 }
 
-/* Answers -1 when the command may go on, else the exit status. */
-static int parse(struct request *request, int argc, char **argv) {
-  struct cli_parser parser = {.command = request->command, .argc = argc, .argv = argv};
-  const char *name, *value;
-  for (;;) {
-    switch (cli_next(&parser, &name, &value)) {
-    case CLI_TOKEN_BAD: return CLI_EXIT_USAGE;
-    case CLI_TOKEN_HELP: cli_print_help(request->command); return cli_finish(NULL, TS_RESULT_OK);
-    case CLI_TOKEN_OPTION:
-      if (!take_option(request, name, value)) return CLI_EXIT_USAGE;
-      break;
-    case CLI_TOKEN_OPERAND:
-      if (request->name)
-        return cli_usage_error(request->command, "one OP at a time, found '%s'", value);
-      request->name = value;
-      break;
-    case CLI_TOKEN_END: return -1;
-    }
-  }
-}
-
 static int run_num(const struct cli_command *command, int argc, char **argv) {
   struct request request = {.command = command};
-  int status = parse(&request, argc, argv);
+  int status = cli_parse(command, argc, argv, take_option, &request, &request.name);
   if (status >= 0) return status;
   if (request.wants_list || request.wants_fidelity) {
     if (request.wants_list)

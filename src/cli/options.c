@@ -148,6 +148,30 @@ enum cli_token cli_next(struct cli_parser *parser, const char **name, const char
   return CLI_TOKEN_OPTION;
 }
 
+int cli_parse(const struct cli_command *command, int argc, char **argv,
+              bool (*take)(void *request, const char *name, const char *value), void *request,
+              const char **operand) {
+  struct cli_parser parser = {.command = command, .argc = argc, .argv = argv};
+  const char *name, *value;
+  for (;;) {
+    switch (cli_next(&parser, &name, &value)) {
+    case CLI_TOKEN_BAD: return CLI_EXIT_USAGE;
+    case CLI_TOKEN_HELP: cli_print_help(command); return cli_finish(NULL, TS_RESULT_OK);
+    case CLI_TOKEN_OPTION:
+      if (!take(request, name, value)) return CLI_EXIT_USAGE;
+      break;
+    case CLI_TOKEN_OPERAND:
+      if (!command->operand) return cli_usage_error(command, "unexpected '%s'", value);
+      if (*operand)
+        return cli_usage_error(command, "one %s at a time, found '%s' and '%s'", command->operand,
+                               *operand, value);
+      *operand = value;
+      break;
+    case CLI_TOKEN_END: return -1;
+    }
+  }
+}
+
 bool cli_number(const struct cli_command *command, const char *option, const char *text,
                 unsigned long long low, unsigned long long high, unsigned long long *number) {
   char *end;

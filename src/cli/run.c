@@ -45,7 +45,8 @@ static bool take_jobs(struct run_request *request, const char *value) {
   return true;
 }
 
-static bool take_option(struct run_request *request, const char *name, const char *value) {
+static bool take_option(void *user, const char *name, const char *value) {
+  struct run_request *request = user;
   if (strcmp(name, "--arg") == 0)
     return cli_take_argument(request->command, &request->arguments, value);
   if (strcmp(name, "--jobs") == 0) return take_jobs(request, value);
@@ -66,30 +67,6 @@ static bool take_option(struct run_request *request, const char *name, const cha
   else if (strcmp(name, "--fidelity") == 0)
     request->wants_fidelity = true;
   return true;
-}
-
-/* Answers -1 when the run may start, else the exit status. */
-static int parse(struct run_request *request, int argc, char **argv) {
-  struct cli_parser parser = {.command = request->command, .argc = argc, .argv = argv};
-  const char *name, *value;
-  for (;;) {
-    switch (cli_next(&parser, &name, &value)) {
-    case CLI_TOKEN_BAD: return CLI_EXIT_USAGE;
-    case CLI_TOKEN_HELP: cli_print_help(request->command); return cli_finish(NULL, TS_RESULT_OK);
-    case CLI_TOKEN_OPTION:
-      if (!take_option(request, name, value)) return CLI_EXIT_USAGE;
-      break;
-    case CLI_TOKEN_OPERAND:
-      if (request->folder)
-        return cli_usage_error(request->command, "one case folder at a time, found '%s' and '%s'",
-                               request->folder, value);
-      request->folder = value;
-      break;
-    case CLI_TOKEN_END:
-      if (request->folder) return -1;
-      return cli_usage_error(request->command, "which case folder?");
-    }
-  }
 }
 
 /* --- results */
@@ -260,8 +237,9 @@ static int run(const struct cli_command *command, int argc, char **argv) {
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
   struct run_request request = {.command = command};
   request.settings.worker_count = processors > 0 && processors < 256 ? (uint32_t)processors : 1;
-  int status = parse(&request, argc, argv);
+  int status = cli_parse(command, argc, argv, take_option, &request, &request.folder);
   if (status >= 0) return status;
+  if (!request.folder) return cli_usage_error(command, "which case folder?");
   struct ts_sim *sim = cli_create();
   if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
   enum ts_result result = execute(sim, &request);

@@ -84,7 +84,7 @@ def check_errors(checks):
     error(2, "did you mean 'run'?", "rnu", ADD)
     error(2, "did you mean --hash?", "run", ADD, "--hsah")
     error(2, "which case folder?", "run")
-    error(2, "one case folder at a time", "run", ADD, ADD)
+    error(2, "one CASE at a time", "run", ADD, ADD)
     error(2, "--out needs a value", "run", ADD, "--out")
     error(2, "--hash takes no value", "run", ADD, "--hash=1")
     error(2, "expected a number from 1 to 256", "run", ADD, "-j", "0")
