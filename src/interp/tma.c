@@ -279,9 +279,8 @@ bool ts__reduce_packed(enum ts_ir_reduce reduce, enum ts_dtype dtype, void *dst,
     return true;
   }
   if (reduce > TS_IR_REDUCE_xor) return false;
-  /* MEASURED: f32 additions on global memory flush subnormals (docs/numerics.md). */
-  unsigned flags = reduce == TS_IR_REDUCE_add && dtype == TS_DTYPE_f32 ? TS_NUM_FTZ : 0;
-  ts_binary_fn combine = ts_num_binary((enum ts_num_op)num_ops[reduce], dtype, flags);
+  /* MEASURED: bulk additions keep subnormals, unlike red.global (docs/numerics.md, R1). */
+  ts_binary_fn combine = ts_num_binary((enum ts_num_op)num_ops[reduce], dtype, 0);
   if (!combine) return false;
   if (count == 0) return true;
   uint64_t old_slots[TS__REDUCE_MAX], new_slots[TS__REDUCE_MAX];
