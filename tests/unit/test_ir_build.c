@@ -1,6 +1,8 @@
 /* The builder: folding, sharing, placing, control flow, errors. */
 #include "ir/build.h"
 
+#include "support/failing_allocator.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -445,24 +447,6 @@ END_TEST
 
 /* --- short memory: every allocation fails once, and nothing leaks or crashes */
 
-struct failing {
-  long countdown, live;
-};
-
-static void *failing_resize(void *user, void *old, size_t old_size, size_t size) {
-  struct failing *failing = user;
-  (void)old_size;
-  if (size == 0) {
-    if (old) failing->live--;
-    free(old);
-    return NULL;
-  }
-  if (failing->countdown-- <= 0) return NULL;
-  void *moved = realloc(old, size);
-  if (moved && !old) failing->live++;
-  return moved;
-}
-
 static enum ts_status build_something(struct ts_ctx *ctx, struct ts_module *module) {
   struct fixture x = {.ctx = *ctx, .module = module};
   x.b = ts_build_begin(ctx, module, "f");
@@ -501,16 +485,18 @@ START_TEST(test_short_memory) {
   struct ts_diag_list diags;
   ck_assert_int_eq(ts_diag_list_init(&diags, &ts_allocator_libc), TS_OK);
   enum ts_status status = TS_NO_MEMORY;
-  for (long allowed = 0; status != TS_OK; allowed++) {
-    struct failing failing = {allowed, 0};
-    struct ts_allocator allocator = {failing_resize, &failing};
-    struct ts_ctx ctx = {&allocator, &diags};
-    struct ts_module *module = ts_module_new(&allocator);
+  for (uint64_t n = 1; status != TS_OK; n++) {
+    struct failing_allocator memory;
+    failing_allocator_init(&memory);
+    memory.failing_call = n;
+    memory.fails_from_there = true;
+    struct ts_ctx ctx = {&memory.allocator, &diags};
+    struct ts_module *module = ts_module_new(&memory.allocator);
     status = module ? build_something(&ctx, module) : TS_NO_MEMORY;
     ck_assert_msg(status == TS_OK || status == TS_NO_MEMORY, "%s", ts_status_text(status));
     ts_module_free(module);
-    ck_assert_int_eq(failing.live, 0);
-    ck_assert_int_lt(allowed, 10000);
+    ck_assert_uint_eq(memory.alive_blocks, 0);
+    ck_assert_uint_le(n, 10000);
   }
   ts_diag_list_free(&diags);
 }

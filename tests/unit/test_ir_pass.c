@@ -1,6 +1,8 @@
 /* The passes: what goes in and what comes out, as text. */
 #include "ir/build.h"
 
+#include "support/failing_allocator.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -335,43 +337,26 @@ END_TEST
 
 /* --- short memory: the function stays whole whatever allocation fails */
 
-struct failing {
-  long countdown, live;
-};
-
-static void *failing_resize(void *user, void *old, size_t old_size, size_t size) {
-  struct failing *failing = user;
-  (void)old_size;
-  if (size == 0) {
-    if (old) failing->live--;
-    free(old);
-    return NULL;
-  }
-  if (failing->countdown-- <= 0) return NULL;
-  void *moved = realloc(old, size);
-  if (moved && !old) failing->live++;
-  return moved;
-}
-
 START_TEST(test_short_memory) {
   struct fixture x;
   char input[8192];
   begin(&x);
   snprintf(input, sizeof input, "%s%s%s}\n", HEAD, cases[_i].declarations, cases[_i].body);
   enum ts_status status = TS_NO_MEMORY;
-  for (long allowed = 0; status != TS_OK; allowed++) {
-    struct failing failing = {1000000, 0};
-    struct ts_allocator allocator = {failing_resize, &failing};
-    struct ts_ctx ctx = {&allocator, &x.diags};
+  for (uint64_t n = 1; status != TS_OK; n++) {
+    struct failing_allocator memory;
+    failing_allocator_init(&memory);
+    struct ts_ctx ctx = {&memory.allocator, &x.diags};
     struct ts_module *module = parse(&ctx, input);
     ck_assert_ptr_nonnull(module);
-    failing.countdown = allowed;
+    memory.failing_call = memory.call_count + n;
+    memory.fails_from_there = true;
     status = run(&ctx, module->functions.data[0], cases[_i].passes);
     ck_assert_msg(status == TS_OK || status == TS_NO_MEMORY, "%s", ts_status_text(status));
-    failing.countdown = 1000000;
+    memory.failing_call = 0;
     ck_assert_int_eq(ts_verify(&ctx, module->functions.data[0]), TS_OK);
     ts_module_free(module);
-    ck_assert_int_eq(failing.live, 0);
+    ck_assert_uint_eq(memory.alive_blocks, 0);
   }
   ts_diag_list_free(&x.diags);
 }

@@ -1,6 +1,8 @@
 /* The text form: round trips, errors with position, short memory. */
 #include "ir/build.h"
 
+#include "support/failing_allocator.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,43 +224,27 @@ START_TEST(test_damaged) {
 }
 END_TEST
 
-struct failing {
-  long countdown, live;
-};
-
-static void *failing_resize(void *user, void *old, size_t old_size, size_t size) {
-  struct failing *failing = user;
-  (void)old_size;
-  if (size == 0) {
-    if (old) failing->live--;
-    free(old);
-    return NULL;
-  }
-  if (failing->countdown-- <= 0) return NULL;
-  void *moved = realloc(old, size);
-  if (moved && !old) failing->live++;
-  return moved;
-}
-
 START_TEST(test_short_memory) {
   struct fixture x;
   begin(&x);
   enum ts_status status = TS_NO_MEMORY;
-  for (long allowed = 0; status != TS_OK; allowed++) {
-    struct failing failing = {allowed, 0};
-    struct ts_allocator allocator = {failing_resize, &failing};
-    struct ts_ctx ctx = {&allocator, &x.diags};
+  for (uint64_t n = 1; status != TS_OK; n++) {
+    struct failing_allocator memory;
+    failing_allocator_init(&memory);
+    memory.failing_call = n;
+    memory.fails_from_there = true;
+    struct ts_ctx ctx = {&memory.allocator, &x.diags};
     struct ts_module *module;
     char *text = NULL;
     size_t size = 0;
     status = ts_parse_module(&ctx, "t.ir", all, strlen(all), &module);
     if (status == TS_OK) {
       status = ts_print_module(&ctx, module, &text, &size);
-      if (status == TS_OK) failing_resize(&failing, text, size + 1, 0);
+      if (status == TS_OK) failing_allocator_resize(&memory, text, size + 1, 0);
       ts_module_free(module);
     }
     ck_assert_msg(status == TS_OK || status == TS_NO_MEMORY, "%s", ts_status_text(status));
-    ck_assert_int_eq(failing.live, 0);
+    ck_assert_uint_eq(memory.alive_blocks, 0);
   }
   ts_diag_list_free(&x.diags);
 }
