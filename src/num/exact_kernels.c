@@ -3,27 +3,13 @@
  * plain function pointer. */
 #include "num/num_priv.h"
 
-static uint64_t slot_get(enum ts_dtype dtype, const void *slots, size_t index) {
-  uint64_t slot = ts_dtype_slot_bytes(dtype) == 8 ? ((const uint64_t *)slots)[index]
-                                                  : ((const uint32_t *)slots)[index];
-  return ts_dtype_encoding(dtype, slot);
-}
-
-static void slot_set(enum ts_dtype dtype, void *slots, size_t index, uint64_t encoding) {
-  uint64_t slot = ts_dtype_slot(dtype, encoding);
-  if (ts_dtype_slot_bytes(dtype) == 8)
-    ((uint64_t *)slots)[index] = slot;
-  else
-    ((uint32_t *)slots)[index] = (uint32_t)slot;
-}
-
 /* Conversions ---------------------------------------------------------------------------------- */
 
 static void convert_loop(enum ts_dtype dst_dtype, enum ts_dtype src_dtype, unsigned flags,
                          void *dst, const void *a, size_t n) {
   for (size_t i = 0; i < n; ++i)
-    slot_set(dst_dtype, dst, i,
-             ts__exact_convert(dst_dtype, src_dtype, flags, slot_get(src_dtype, a, i)));
+    ts__slot_set(dst_dtype, dst, i,
+                 ts__exact_convert(dst_dtype, src_dtype, flags, ts__slot_get(src_dtype, a, i)));
 }
 
 /* clang-format off */
@@ -145,22 +131,23 @@ static uint64_t apply(enum ts_num_op op, enum ts_dtype dtype, unsigned flags, ui
   static void op##_##T##_##suffix(void *dst, const void *a, size_t n) {                            \
     enum ts_dtype t = TS_DTYPE_##T;                                                                \
     for (size_t i = 0; i < n; ++i)                                                                 \
-      slot_set(t, dst, i, apply(TS_NUM_##op, t, flags, slot_get(t, a, i), 0, 0));                  \
+      ts__slot_set(t, dst, i, apply(TS_NUM_##op, t, flags, ts__slot_get(t, a, i), 0, 0));          \
   }
 #define BINARY(op, T, suffix, flags)                                                               \
   static void op##_##T##_##suffix(void *dst, const void *a, const void *b, size_t n) {             \
     enum ts_dtype t = TS_DTYPE_##T;                                                                \
     for (size_t i = 0; i < n; ++i)                                                                 \
-      slot_set(t, dst, i, apply(TS_NUM_##op, t, flags, slot_get(t, a, i), slot_get(t, b, i), 0));  \
+      ts__slot_set(t, dst, i,                                                                      \
+                   apply(TS_NUM_##op, t, flags, ts__slot_get(t, a, i), ts__slot_get(t, b, i), 0)); \
   }
 #define TERNARY(op, T, suffix, flags)                                                              \
   static void op##_##T##_##suffix(void *dst, const void *a, const void *b, const void *c,          \
                                   size_t n) {                                                      \
     enum ts_dtype t = TS_DTYPE_##T;                                                                \
     for (size_t i = 0; i < n; ++i)                                                                 \
-      slot_set(                                                                                    \
-          t, dst, i,                                                                               \
-          apply(TS_NUM_##op, t, flags, slot_get(t, a, i), slot_get(t, b, i), slot_get(t, c, i)));  \
+      ts__slot_set(t, dst, i,                                                                      \
+                   apply(TS_NUM_##op, t, flags, ts__slot_get(t, a, i), ts__slot_get(t, b, i),      \
+                         ts__slot_get(t, c, i)));                                                  \
   }
 #define OPERATIONS(T, suffix, flags)                                                               \
   BINARY(add, T, suffix, flags)                                                                    \

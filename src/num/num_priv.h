@@ -170,4 +170,19 @@ uint32_t ts__mma_fused(const struct ts_mma_op *op, const uint32_t *a, const uint
 uint64_t ts__mma_element(const struct ts_mma_op *op, const struct ts_mma_scratch *scratch,
                          uint32_t step, uint32_t row, uint32_t column, uint64_t c, unsigned flags);
 
+/* One slot of an array of slots, as an encoding. */
+static inline uint64_t ts__slot_get(enum ts_dtype dtype, const void *slots, size_t index) {
+  uint64_t slot = ts_dtype_slot_bytes(dtype) == 8 ? ((const uint64_t *)slots)[index]
+                                                  : ((const uint32_t *)slots)[index];
+  return ts_dtype_encoding(dtype, slot);
+}
+
+static inline void ts__slot_set(enum ts_dtype dtype, void *slots, size_t index, uint64_t encoding) {
+  uint64_t slot = ts_dtype_slot(dtype, encoding);
+  if (ts_dtype_slot_bytes(dtype) == 8)
+    ((uint64_t *)slots)[index] = slot;
+  else
+    ((uint32_t *)slots)[index] = (uint32_t)slot;
+}
+
 #endif

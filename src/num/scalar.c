@@ -38,20 +38,6 @@ KERNEL(TERNARY) {
                                                           operands[2], n);
 }
 
-static uint64_t slot_get(enum ts_dtype dtype, const void *slots, size_t index) {
-  uint64_t slot = ts_dtype_slot_bytes(dtype) == 8 ? ((const uint64_t *)slots)[index]
-                                                  : ((const uint32_t *)slots)[index];
-  return ts_dtype_encoding(dtype, slot);
-}
-
-static void slot_set(enum ts_dtype dtype, void *slots, size_t index, uint64_t encoding) {
-  uint64_t slot = ts_dtype_slot(dtype, encoding);
-  if (ts_dtype_slot_bytes(dtype) == 8)
-    ((uint64_t *)slots)[index] = slot;
-  else
-    ((uint32_t *)slots)[index] = (uint32_t)slot;
-}
-
 KERNEL(CONVERT) {
   unsigned flags = op->flags & NUM_FLAGS;
   /* From 32 bits on a conversion to an integer clamps anyway. */
@@ -62,8 +48,9 @@ KERNEL(CONVERT) {
     return;
   }
   for (size_t i = 0; i < n; ++i)
-    slot_set(op->to, dst, i,
-             ts__exact_convert(op->to, op->from, flags, slot_get(op->from, operands[0], i)));
+    ts__slot_set(
+        op->to, dst, i,
+        ts__exact_convert(op->to, op->from, flags, ts__slot_get(op->from, operands[0], i)));
 }
 
 /* (value - low) / ulp * 2^bits, cut; value >= low >= 0. At least one ulp: value is beyond the range. */
@@ -93,7 +80,7 @@ static uint64_t stochastic(enum ts_dtype to, unsigned flags, uint32_t encoding, 
 KERNEL(STOCHASTIC) {
   const uint32_t *a = operands[0], *random = operands[1];
   for (size_t i = 0; i < n; ++i)
-    slot_set(op->to, dst, i, stochastic(op->to, op->flags & SATFINITE, a[i], random[i]));
+    ts__slot_set(op->to, dst, i, stochastic(op->to, op->flags & SATFINITE, a[i], random[i]));
 }
 
 /* The table ------------------------------------------------------------------------------------ */
@@ -198,7 +185,7 @@ static void clamp_unit(enum ts_dtype dtype, union block *block, size_t n) {
   memset(&bound, 0, sizeof bound);
   ts_num_binary(TS_NUM_max, dtype, 0)(block, block, &bound, n);
   for (size_t i = 0; i < n; ++i)
-    slot_set(dtype, &bound, i, ts_dtype_one(dtype));
+    ts__slot_set(dtype, &bound, i, ts_dtype_one(dtype));
   ts_num_binary(TS_NUM_min, dtype, 0)(block, block, &bound, n);
 }
 
@@ -206,7 +193,7 @@ static void clamp_unit(enum ts_dtype dtype, union block *block, size_t n) {
 static void clamp_negative(enum ts_dtype dtype, union block *block, size_t n) {
   unsigned top = ts_dtype_bits(dtype) - 1;
   for (size_t i = 0; i < n; ++i)
-    if (slot_get(dtype, block, i) >> top & 1) slot_set(dtype, block, i, 0);
+    if (ts__slot_get(dtype, block, i) >> top & 1) ts__slot_set(dtype, block, i, 0);
 }
 
 /* Signs of the result from those of both operands; operands lose theirs first. */
