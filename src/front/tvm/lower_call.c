@@ -59,21 +59,17 @@ struct ts__value ts__lower_call(struct ts__lower *lower, const struct tir_expr *
   return lower->status == TS_OK ? value : placeholder(lower, call);
 }
 
-static struct ts__value arg(struct ts__lower *lower, const struct tir_expr *call, size_t i) {
-  return ts__lower_expr(lower, call->call.args.items[i]);
-}
-
 /* --- arithmetic */
 
 struct ts__value ts__builtin_unary(struct ts__lower *lower, const struct tir_expr *call, int op) {
-  struct ts__value a = arg(lower, call, 0);
+  struct ts__value a = ts__lower_arg(lower, call, 0);
   struct ts__value result = ts__lower_emit_1(lower, (enum ts_op)op, a);
   return ts__lower_cast(lower, result, call->dtype.elem);
 }
 
 struct ts__value ts__builtin_float_unary(struct ts__lower *lower, const struct tir_expr *call,
                                          int op) {
-  struct ts__value a = arg(lower, call, 0);
+  struct ts__value a = ts__lower_arg(lower, call, 0);
   if (!ts_dtype_is_float(a.type.dtype)) {
     ts__lower_unknown(lower, "%s of dtype '%s'", call->call.op, ts_dtype_name(a.type.dtype));
   }
@@ -81,14 +77,14 @@ struct ts__value ts__builtin_float_unary(struct ts__lower *lower, const struct t
 }
 
 struct ts__value ts__builtin_binary(struct ts__lower *lower, const struct tir_expr *call, int op) {
-  struct ts__value a = arg(lower, call, 0);
-  return ts__lower_emit_2(lower, (enum ts_op)op, a, arg(lower, call, 1));
+  struct ts__value a = ts__lower_arg(lower, call, 0);
+  return ts__lower_emit_2(lower, (enum ts_op)op, a, ts__lower_arg(lower, call, 1));
 }
 
 /* The position of the lowest one bit, from 1; 0 when there is none. */
 struct ts__value ts__builtin_ffs(struct ts__lower *lower, const struct tir_expr *call, int unused) {
   (void)unused;
-  struct ts__value a = arg(lower, call, 0), zero = ts__value_imm(lower, a.type, 0);
+  struct ts__value a = ts__lower_arg(lower, call, 0), zero = ts__value_imm(lower, a.type, 0);
   struct ts__value lowest =
       ts__lower_emit_2(lower, TS_OP_and, a, ts__lower_emit_2(lower, TS_OP_sub, zero, a));
   struct ts__value leading = ts__lower_emit_1(lower, TS_OP_clz, lowest);
@@ -97,7 +93,7 @@ struct ts__value ts__builtin_ffs(struct ts__lower *lower, const struct tir_expr 
 }
 
 struct ts__value ts__builtin_shift(struct ts__lower *lower, const struct tir_expr *call, int op) {
-  struct ts__value a = arg(lower, call, 0), b = arg(lower, call, 1);
+  struct ts__value a = ts__lower_arg(lower, call, 0), b = ts__lower_arg(lower, call, 1);
   return ts__lower_emit_2(lower, (enum ts_op)op, a,
                           ts__lower_cast(lower, b, (enum ts_dtype)a.type.dtype));
 }
@@ -134,7 +130,7 @@ struct ts__value ts__builtin_add2(struct ts__lower *lower, const struct tir_expr
 
 struct ts__value ts__builtin_minmax_nan(struct ts__lower *lower, const struct tir_expr *call,
                                         int op) {
-  struct ts__value operands[2] = {arg(lower, call, 0), arg(lower, call, 1)};
+  struct ts__value operands[2] = {ts__lower_arg(lower, call, 0), ts__lower_arg(lower, call, 1)};
   struct ts_type type = operands[0].type;
   struct ts__attrs attrs = {.count = 0};
   /* Only the 16-bit types have the form that propagates NaN; others print fast_max, fast_min. */
@@ -148,7 +144,7 @@ struct ts__value ts__builtin_minmax_nan(struct ts__lower *lower, const struct ti
 /* T.__exp and its relatives: the CUDA intrinsic, whatever the compiler's flags. */
 struct ts__value ts__builtin_fast_unary(struct ts__lower *lower, const struct tir_expr *call,
                                         int op) {
-  struct ts__value a = arg(lower, call, 0);
+  struct ts__value a = ts__lower_arg(lower, call, 0);
   if (a.type.dtype != TS_DTYPE_f32) return ts__builtin_float_unary(lower, call, op);
   struct ts__attrs attrs = {.count = 0};
   ts__attr_add(&attrs, TS_ATTR_approx, 1);
@@ -159,7 +155,7 @@ struct ts__value ts__builtin_fast_unary(struct ts__lower *lower, const struct ti
 struct ts__value ts__builtin_fast_rcp(struct ts__lower *lower, const struct tir_expr *call,
                                       int unused) {
   (void)unused;
-  struct ts__value a = arg(lower, call, 0);
+  struct ts__value a = ts__lower_arg(lower, call, 0);
   struct ts__attrs attrs = {.count = 0};
   ts__attr_add(&attrs, TS_ATTR_approx, 1); /* rcp.approx.ftz.f32 */
   ts__attr_add(&attrs, TS_ATTR_ftz, 1);
@@ -179,7 +175,7 @@ struct ts__value ts__builtin_ieee(struct ts__lower *lower, const struct tir_expr
   struct ts__value operands[3];
   uint32_t count = (uint32_t)call->call.args.count - 1;
   for (uint32_t i = 0; i < count; i++)
-    operands[i] = arg(lower, call, i);
+    operands[i] = ts__lower_arg(lower, call, i);
   const char *mode = ts__lower_string(lower, call->call.args.items[count], "a rounding mode");
   struct ts__attrs attrs = {.count = 0};
   ts__attr_add(&attrs, TS_ATTR_nofuse, 1);
@@ -202,7 +198,7 @@ struct ts__value ts__builtin_round(struct ts__lower *lower, const struct tir_exp
 struct ts__value ts__builtin_sigmoid(struct ts__lower *lower, const struct tir_expr *call,
                                      int unused) {
   (void)unused;
-  struct ts__value x = arg(lower, call, 0);
+  struct ts__value x = ts__lower_arg(lower, call, 0);
   struct ts__value one = ts__value_imm(lower, x.type, 1), zero = ts__value_imm(lower, x.type, 0);
   struct ts__value e =
       ts__lower_emit_1(lower, TS_OP_exp, ts__lower_emit_2(lower, TS_OP_sub, zero, x));
@@ -212,13 +208,14 @@ struct ts__value ts__builtin_sigmoid(struct ts__lower *lower, const struct tir_e
 struct ts__value ts__builtin_clamp(struct ts__lower *lower, const struct tir_expr *call,
                                    int unused) {
   (void)unused;
-  struct ts__value x = arg(lower, call, 0), low = arg(lower, call, 1), high = arg(lower, call, 2);
+  struct ts__value x = ts__lower_arg(lower, call, 0), low = ts__lower_arg(lower, call, 1),
+                   high = ts__lower_arg(lower, call, 2);
   return ts__lower_emit_2(lower, TS_OP_min, ts__lower_emit_2(lower, TS_OP_max, x, low), high);
 }
 
 struct ts__value ts__builtin_classify(struct ts__lower *lower, const struct tir_expr *call,
                                       int which) {
-  struct ts__value x = arg(lower, call, 0);
+  struct ts__value x = ts__lower_arg(lower, call, 0);
   if (which == TS__CLASS_NAN) return ts__lower_emit_2(lower, TS_OP_ne, x, x);
   struct ts__value infinity = ts__value_float(lower, x.type, 1.0 / 0.0);
   struct ts__value size = ts__lower_emit_1(lower, TS_OP_abs, x);
@@ -241,7 +238,7 @@ struct ts__value ts__builtin_if_then_else(struct ts__lower *lower, const struct 
 struct ts__value ts__builtin_same(struct ts__lower *lower, const struct tir_expr *call,
                                   int unused) {
   (void)unused;
-  return arg(lower, call, 0);
+  return ts__lower_arg(lower, call, 0);
 }
 
 struct ts__value ts__builtin_nothing(struct ts__lower *lower, const struct tir_expr *call,
@@ -269,13 +266,13 @@ static struct ts__value bits_as(struct ts__lower *lower, struct ts__value value,
 struct ts__value ts__builtin_reinterpret(struct ts__lower *lower, const struct tir_expr *call,
                                          int unused) {
   (void)unused;
-  return bits_as(lower, arg(lower, call, 0), ts__lower_type(lower, call->dtype));
+  return bits_as(lower, ts__lower_arg(lower, call, 0), ts__lower_type(lower, call->dtype));
 }
 
 struct ts__value ts__builtin_pack_b16(struct ts__lower *lower, const struct tir_expr *call,
                                       int unused) {
   (void)unused;
-  struct ts__value parts[2] = {arg(lower, call, 0), arg(lower, call, 1)};
+  struct ts__value parts[2] = {ts__lower_arg(lower, call, 0), ts__lower_arg(lower, call, 1)};
   struct ts__value pair = ts__lower_emit_concat(lower, parts, 2);
   return bits_as(lower, pair, ts__lower_type(lower, call->dtype));
 }
@@ -304,15 +301,16 @@ struct ts__value ts__lower_emit_shfl_constant(struct ts__lower *lower, enum ts_i
 }
 
 struct ts__value ts__builtin_shfl(struct ts__lower *lower, const struct tir_expr *call, int mode) {
-  struct ts__value mask = arg(lower, call, 0), value = arg(lower, call, 1);
-  struct ts__value lane = arg(lower, call, 2), width = arg(lower, call, 3);
+  struct ts__value mask = ts__lower_arg(lower, call, 0), value = ts__lower_arg(lower, call, 1);
+  struct ts__value lane = ts__lower_arg(lower, call, 2), width = ts__lower_arg(lower, call, 3);
   return emit_shfl(lower, (enum ts_ir_mode)mode, value, lane, width, mask);
 }
 
 struct ts__value ts__builtin_vote(struct ts__lower *lower, const struct tir_expr *call, int mode) {
   size_t count = call->call.args.count;
-  struct ts__value mask = count == 2 ? arg(lower, call, 0) : full_mask(lower);
-  struct ts__value chosen = ts__lower_cast(lower, arg(lower, call, count - 1), TS_DTYPE_pred);
+  struct ts__value mask = count == 2 ? ts__lower_arg(lower, call, 0) : full_mask(lower);
+  struct ts__value chosen =
+      ts__lower_cast(lower, ts__lower_arg(lower, call, count - 1), TS_DTYPE_pred);
   enum ts_dtype dtype = mode == TS_IR_MODE_ballot ? TS_DTYPE_u32 : TS_DTYPE_pred;
   struct ts__attrs attrs = {.count = 0};
   ts__attr_set(&attrs, TS_ATTR_mode, mode);
@@ -323,7 +321,7 @@ struct ts__value ts__builtin_vote(struct ts__lower *lower, const struct tir_expr
 }
 
 struct ts__value ts__builtin_match(struct ts__lower *lower, const struct tir_expr *call, int mode) {
-  struct ts__value mask = arg(lower, call, 0), value = arg(lower, call, 1);
+  struct ts__value mask = ts__lower_arg(lower, call, 0), value = ts__lower_arg(lower, call, 1);
   struct ts__attrs attrs = {.count = 0};
   ts__attr_set(&attrs, TS_ATTR_mode, mode);
   struct ts__value operands[2] = {value, mask};
@@ -367,7 +365,7 @@ struct ts__value ts__builtin_elect(struct ts__lower *lower, const struct tir_exp
 /* Integers of up to 32 bits use redux.sync; the others a butterfly, own operand on the left. */
 struct ts__value ts__builtin_warp_reduce(struct ts__lower *lower, const struct tir_expr *call,
                                          int op) {
-  struct ts__value value = arg(lower, call, 0);
+  struct ts__value value = ts__lower_arg(lower, call, 0);
   enum ts_dtype dtype = (enum ts_dtype)value.type.dtype;
   if (dtype == TS_DTYPE_s32 || dtype == TS_DTYPE_u32) {
     struct ts__attrs attrs = {.count = 0};

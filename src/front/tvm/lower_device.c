@@ -3,20 +3,12 @@
 
 #include <string.h>
 
-static struct ts__value arg(struct ts__lower *lower, const struct tir_expr *call, size_t i) {
-  return ts__lower_expr(lower, call->call.args.items[i]);
-}
-
-static struct ts__value u32(struct ts__lower *lower, int64_t value) {
-  return ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), value);
-}
-
 /* __frsqrt_rn: through f64, whose two roundings never reach the middle between two f32 (all
  * arguments of two binades were tried). */
 struct ts__value ts__builtin_ieee_rsqrt(struct ts__lower *lower, const struct tir_expr *call,
                                         int unused) {
   (void)unused;
-  struct ts__value x = arg(lower, call, 0);
+  struct ts__value x = ts__lower_arg(lower, call, 0);
   if (x.type.dtype != TS_DTYPE_f32) {
     ts__lower_unknown(lower, "%s of dtype '%s'", call->call.op, ts_dtype_name(x.type.dtype));
     return x;
@@ -31,7 +23,7 @@ struct ts__value ts__builtin_ieee_rsqrt(struct ts__lower *lower, const struct ti
 struct ts__value ts__builtin_pow_of_int(struct ts__lower *lower, const struct tir_expr *call,
                                         int unused) {
   (void)unused;
-  struct ts__value x = arg(lower, call, 0), result = x;
+  struct ts__value x = ts__lower_arg(lower, call, 0), result = x;
   int64_t power = ts__lower_constant(lower, call->call.args.items[1], "the power of pow_of_int");
   if (power > 1024) ts__lower_unknown(lower, "pow_of_int with the power %lld", (long long)power);
   for (int64_t i = 1; i < power && lower->status == TS_OK; i++)
@@ -45,10 +37,10 @@ struct ts__value ts__builtin_pack_b8x4(struct ts__lower *lower, const struct tir
   (void)unused;
   struct ts__value parts[4];
   for (size_t i = 0; i < 4; i++)
-    parts[i] = arg(lower, call, i);
+    parts[i] = ts__lower_arg(lower, call, i);
   if (ts_dtype_bits(parts[0].type.dtype) != 8 || parts[0].type.lanes != 1) {
     ts__lower_unknown(lower, "%s of dtype '%s'", call->call.op, ts_dtype_name(parts[0].type.dtype));
-    return u32(lower, 0);
+    return ts__value_u32(lower, 0);
   }
   struct ts__value vector = ts__lower_emit_concat(lower, parts, 4);
   return ts__lower_emit(lower, TS_OP_bitcast, ts__scalar_type(TS_DTYPE_u32),
@@ -65,13 +57,14 @@ static struct ts__value drop_bits(struct ts__lower *lower, struct ts__value mask
     struct ts__value rest;
     if (is_upward) {
       rest = ts__lower_emit_2(lower, TS_OP_and, mask,
-                              ts__lower_emit_2(lower, TS_OP_sub, mask, u32(lower, 1)));
+                              ts__lower_emit_2(lower, TS_OP_sub, mask, ts__value_u32(lower, 1)));
     } else {
-      struct ts__value top = ts__lower_emit_2(lower, TS_OP_shr, u32(lower, INT64_C(1) << 31),
-                                              ts__lower_emit_1(lower, TS_OP_clz, mask));
+      struct ts__value top =
+          ts__lower_emit_2(lower, TS_OP_shr, ts__value_u32(lower, INT64_C(1) << 31),
+                           ts__lower_emit_1(lower, TS_OP_clz, mask));
       rest = ts__lower_emit_2(lower, TS_OP_xor, mask, top);
     }
-    struct ts__value goes = ts__lower_emit_2(lower, TS_OP_lt, u32(lower, i), count);
+    struct ts__value goes = ts__lower_emit_2(lower, TS_OP_lt, ts__value_u32(lower, i), count);
     mask = ts__lower_emit_select(lower, goes, rest, mask);
   }
   return mask;
@@ -79,15 +72,17 @@ static struct ts__value drop_bits(struct ts__lower *lower, struct ts__value mask
 
 struct ts__value ts__builtin_fns(struct ts__lower *lower, const struct tir_expr *call, int unused) {
   (void)unused;
-  struct ts__value mask = ts__lower_cast(lower, arg(lower, call, 0), TS_DTYPE_u32);
-  struct ts__value base = ts__lower_cast(lower, arg(lower, call, 1), TS_DTYPE_u32);
-  struct ts__value offset = ts__lower_cast(lower, arg(lower, call, 2), TS_DTYPE_s32);
-  struct ts__value zero = ts__value_imm(lower, offset.type, 0), all = u32(lower, UINT32_MAX);
+  struct ts__value mask = ts__lower_cast(lower, ts__lower_arg(lower, call, 0), TS_DTYPE_u32);
+  struct ts__value base = ts__lower_cast(lower, ts__lower_arg(lower, call, 1), TS_DTYPE_u32);
+  struct ts__value offset = ts__lower_cast(lower, ts__lower_arg(lower, call, 2), TS_DTYPE_s32);
+  struct ts__value zero = ts__value_imm(lower, offset.type, 0),
+                   all = ts__value_u32(lower, UINT32_MAX);
   struct ts__value is_down = ts__lower_emit_2(lower, TS_OP_lt, offset, zero);
   struct ts__value is_here = ts__lower_emit_2(lower, TS_OP_eq, offset, zero);
   struct ts__value up_count = ts__lower_cast(lower, offset, TS_DTYPE_u32);
-  struct ts__value down_count = ts__lower_emit_2(lower, TS_OP_sub, u32(lower, 0), up_count);
-  struct ts__value one = u32(lower, 1), top = u32(lower, 31);
+  struct ts__value down_count =
+      ts__lower_emit_2(lower, TS_OP_sub, ts__value_u32(lower, 0), up_count);
+  struct ts__value one = ts__value_u32(lower, 1), top = ts__value_u32(lower, 31);
   struct ts__value up =
       ts__lower_emit_2(lower, TS_OP_and, mask, ts__lower_emit_2(lower, TS_OP_shl, all, base));
   struct ts__value down = ts__lower_emit_2(
@@ -95,8 +90,8 @@ struct ts__value ts__builtin_fns(struct ts__lower *lower, const struct tir_expr 
       ts__lower_emit_2(lower, TS_OP_shr, all, ts__lower_emit_2(lower, TS_OP_sub, top, base)));
   up = drop_bits(lower, up, ts__lower_emit_2(lower, TS_OP_sub, up_count, one), true);
   down = drop_bits(lower, down, ts__lower_emit_2(lower, TS_OP_sub, down_count, one), false);
-  struct ts__value lowest =
-      ts__lower_emit_2(lower, TS_OP_and, up, ts__lower_emit_2(lower, TS_OP_sub, u32(lower, 0), up));
+  struct ts__value lowest = ts__lower_emit_2(
+      lower, TS_OP_and, up, ts__lower_emit_2(lower, TS_OP_sub, ts__value_u32(lower, 0), up));
   struct ts__value here =
       ts__lower_emit_2(lower, TS_OP_and, mask, ts__lower_emit_2(lower, TS_OP_shl, one, base));
   struct ts__value found = ts__lower_emit_select(lower, is_down, down, lowest);

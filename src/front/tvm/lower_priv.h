@@ -229,4 +229,13 @@ void ts__lower_emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t t
 #include "front/tvm/builtin.def"
 #undef BUILTIN
 
+/* Argument i of a call, and a u32 constant. */
+static inline struct ts__value ts__lower_arg(struct ts__lower *lower, const struct tir_expr *call,
+                                             size_t i) {
+  return ts__lower_expr(lower, call->call.args.items[i]);
+}
+static inline struct ts__value ts__value_u32(struct ts__lower *lower, int64_t value) {
+  return ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), value);
+}
+
 #endif

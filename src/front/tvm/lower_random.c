@@ -7,10 +7,6 @@
 
 enum { COUNTER = 0, KEY = 4, INDEX = 6, ROUNDS = 10 };
 
-static struct ts__value u32(struct ts__lower *lower, int64_t value) {
-  return ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), value);
-}
-
 static struct ts__value two(struct ts__lower *lower, enum ts_op op, struct ts__value a,
                             struct ts__value b) {
   return ts__lower_emit_2(lower, op, a, b);
@@ -38,7 +34,8 @@ static void split(struct ts__lower *lower, struct ts__value value, struct ts__va
 
 /* 1 where the sum of which one part was b is below it. */
 static struct ts__value carry(struct ts__lower *lower, struct ts__value sum, struct ts__value b) {
-  return ts__lower_emit_select(lower, two(lower, TS_OP_lt, sum, b), u32(lower, 1), u32(lower, 0));
+  return ts__lower_emit_select(lower, two(lower, TS_OP_lt, sum, b), ts__value_u32(lower, 1),
+                               ts__value_u32(lower, 0));
 }
 
 /* The counter's lower half plus a number below 2^64, the carry into the upper half. */
@@ -65,26 +62,27 @@ struct ts__value ts__builtin_rng_init(struct ts__lower *lower, const struct tir_
   }
   if (!lower->has_random) {
     for (int i = 0; i <= INDEX; i++)
-      lower->random_state[i] = ts__lower_emit_variable(lower, u32(lower, 0), "random");
+      lower->random_state[i] = ts__lower_emit_variable(lower, ts__value_u32(lower, 0), "random");
     lower->has_random = true;
   }
   for (size_t i = 0; i < 3; i++)
     split(lower, ts__lower_expr(lower, call->call.args.items[i]), words[i]);
   for (int i = 0; i < 2; i++) {
-    set(lower, COUNTER + i, u32(lower, 0));
+    set(lower, COUNTER + i, ts__value_u32(lower, 0));
     set(lower, COUNTER + 2 + i, words[1][i]);
     set(lower, KEY + i, words[0][i]);
   }
-  set(lower, INDEX, two(lower, TS_OP_and, words[2][0], u32(lower, 3)));
-  struct ts__value low = two(lower, TS_OP_shr, words[2][0], u32(lower, 2));
-  low = two(lower, TS_OP_or, low, two(lower, TS_OP_shl, words[2][1], u32(lower, 30)));
-  advance(lower, low, two(lower, TS_OP_shr, words[2][1], u32(lower, 2)));
+  set(lower, INDEX, two(lower, TS_OP_and, words[2][0], ts__value_u32(lower, 3)));
+  struct ts__value low = two(lower, TS_OP_shr, words[2][0], ts__value_u32(lower, 2));
+  low = two(lower, TS_OP_or, low, two(lower, TS_OP_shl, words[2][1], ts__value_u32(lower, 30)));
+  advance(lower, low, two(lower, TS_OP_shr, words[2][1], ts__value_u32(lower, 2)));
   return ts__value_none();
 }
 
 static void encipher(struct ts__lower *lower, struct ts__value c[4]) {
   struct ts__value keys[2] = {state(lower, KEY), state(lower, KEY + 1)};
-  struct ts__value factors[2] = {u32(lower, 0xD2511F53), u32(lower, 0xCD9E8D57)};
+  struct ts__value factors[2] = {ts__value_u32(lower, 0xD2511F53),
+                                 ts__value_u32(lower, 0xCD9E8D57)};
   for (int round = 0; round < ROUNDS; round++) {
     struct ts__value high0 = two(lower, TS_OP_mulhi, factors[0], c[0]);
     struct ts__value high1 = two(lower, TS_OP_mulhi, factors[1], c[2]);
@@ -94,15 +92,15 @@ static void encipher(struct ts__lower *lower, struct ts__value c[4]) {
     c[2] = two(lower, TS_OP_xor, two(lower, TS_OP_xor, high0, c[3]), keys[1]);
     c[1] = low1;
     c[3] = low0;
-    keys[0] = two(lower, TS_OP_add, keys[0], u32(lower, 0x9E3779B9));
-    keys[1] = two(lower, TS_OP_add, keys[1], u32(lower, 0xBB67AE85));
+    keys[0] = two(lower, TS_OP_add, keys[0], ts__value_u32(lower, 0x9E3779B9));
+    keys[1] = two(lower, TS_OP_add, keys[1], ts__value_u32(lower, 0xBB67AE85));
   }
 }
 
 static struct ts__value draw(struct ts__lower *lower, const struct tir_expr *call) {
   if (!lower->has_random) {
     ts__lower_unknown(lower, "%s before rng_init", call->call.op);
-    return u32(lower, 0);
+    return ts__value_u32(lower, 0);
   }
   struct ts__value c[4];
   for (int i = 0; i < 4; i++)
@@ -110,12 +108,13 @@ static struct ts__value draw(struct ts__lower *lower, const struct tir_expr *cal
   encipher(lower, c);
   struct ts__value index = state(lower, INDEX), word = c[3];
   for (int i = 2; i >= 0; i--)
-    word = ts__lower_emit_select(lower, two(lower, TS_OP_eq, index, u32(lower, i)), c[i], word);
+    word = ts__lower_emit_select(lower, two(lower, TS_OP_eq, index, ts__value_u32(lower, i)), c[i],
+                                 word);
   word = ts__lower_emit_variable(lower, word, NULL); /* keeps it while the state moves on */
   word.is_varying = true;
-  struct ts__value next = two(lower, TS_OP_add, index, u32(lower, 1));
-  advance(lower, two(lower, TS_OP_shr, next, u32(lower, 2)), u32(lower, 0));
-  set(lower, INDEX, two(lower, TS_OP_and, next, u32(lower, 3)));
+  struct ts__value next = two(lower, TS_OP_add, index, ts__value_u32(lower, 1));
+  advance(lower, two(lower, TS_OP_shr, next, ts__value_u32(lower, 2)), ts__value_u32(lower, 0));
+  set(lower, INDEX, two(lower, TS_OP_and, next, ts__value_u32(lower, 3)));
   return word;
 }
 

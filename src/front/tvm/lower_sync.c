@@ -7,14 +7,6 @@ static const struct tir_expr *arg_expr(const struct tir_expr *call, size_t i) {
   return call->call.args.items[i];
 }
 
-static struct ts__value arg(struct ts__lower *lower, const struct tir_expr *call, size_t i) {
-  return ts__lower_expr(lower, arg_expr(call, i));
-}
-
-static struct ts__value u32(struct ts__lower *lower, int64_t value) {
-  return ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), value);
-}
-
 static void emit_effect(struct ts__lower *lower, enum ts_op op, const struct ts__value *operands,
                         uint32_t count, const struct ts__attrs *attrs) {
   struct ts_operand raw[TS_MAX_OPERANDS];
@@ -27,14 +19,15 @@ static void emit_effect(struct ts__lower *lower, enum ts_op op, const struct ts_
 static struct ts__value address_arg(struct ts__lower *lower, const struct tir_expr *call, size_t i,
                                     enum ts__storage_kind kind) {
   struct ts__pointer pointer = ts__lower_pointer(lower, arg_expr(call, i));
-  if (!ts__pointer_expect(lower, &pointer, kind, call)) return u32(lower, 0);
+  if (!ts__pointer_expect(lower, &pointer, kind, call)) return ts__value_u32(lower, 0);
   return ts__lower_emit_address(lower, &pointer);
 }
 
 /* --- barriers of the block */
 
 void ts__lower_emit_bar_sync(struct ts__lower *lower, int64_t barrier, int64_t thread_count) {
-  struct ts__value operands[2] = {u32(lower, barrier), u32(lower, thread_count)};
+  struct ts__value operands[2] = {ts__value_u32(lower, barrier),
+                                  ts__value_u32(lower, thread_count)};
   emit_effect(lower, TS_OP_bar_sync, operands, 2, NULL);
 }
 
@@ -52,8 +45,9 @@ struct ts__value ts__builtin_storage_sync(struct ts__lower *lower, const struct 
     ts__lower_unknown(lower, "tvm_storage_sync of '%s'", scope);
     return ts__value_none();
   }
-  struct ts__value operands[2] = {count > 1 ? arg(lower, call, 1) : u32(lower, 0),
-                                  count > 2 ? arg(lower, call, 2) : u32(lower, 0)};
+  struct ts__value operands[2] = {
+      count > 1 ? ts__lower_arg(lower, call, 1) : ts__value_u32(lower, 0),
+      count > 2 ? ts__lower_arg(lower, call, 2) : ts__value_u32(lower, 0)};
   emit_effect(lower, TS_OP_bar_sync, operands, 2, NULL);
   return ts__value_none();
 }
@@ -61,15 +55,15 @@ struct ts__value ts__builtin_storage_sync(struct ts__lower *lower, const struct 
 struct ts__value ts__builtin_bar_arrive(struct ts__lower *lower, const struct tir_expr *call,
                                         int unused) {
   (void)unused;
-  struct ts__value operands[2] = {arg(lower, call, 0), arg(lower, call, 1)};
+  struct ts__value operands[2] = {ts__lower_arg(lower, call, 0), ts__lower_arg(lower, call, 1)};
   emit_effect(lower, TS_OP_bar_arrive, operands, 2, NULL);
   return ts__value_none();
 }
 
 struct ts__value ts__builtin_bar_red(struct ts__lower *lower, const struct tir_expr *call,
                                      int mode) {
-  struct ts__value chosen = ts__lower_cast(lower, arg(lower, call, 0), TS_DTYPE_pred);
-  struct ts__value operands[3] = {u32(lower, 0), u32(lower, 0), chosen};
+  struct ts__value chosen = ts__lower_cast(lower, ts__lower_arg(lower, call, 0), TS_DTYPE_pred);
+  struct ts__value operands[3] = {ts__value_u32(lower, 0), ts__value_u32(lower, 0), chosen};
   struct ts__attrs attrs = {.count = 0};
   ts__attr_set(&attrs, TS_ATTR_mode, mode);
   enum ts_dtype dtype = mode == TS_IR_MODE_popc ? TS_DTYPE_u32 : TS_DTYPE_pred;
@@ -81,7 +75,8 @@ struct ts__value ts__builtin_bar_red(struct ts__lower *lower, const struct tir_e
 struct ts__value ts__builtin_sync_warp(struct ts__lower *lower, const struct tir_expr *call,
                                        int unused) {
   (void)unused;
-  struct ts__value mask = call->call.args.count ? arg(lower, call, 0) : u32(lower, UINT32_MAX);
+  struct ts__value mask =
+      call->call.args.count ? ts__lower_arg(lower, call, 0) : ts__value_u32(lower, UINT32_MAX);
   emit_effect(lower, TS_OP_warp_sync, &mask, 1, NULL);
   return ts__value_none();
 }
@@ -91,7 +86,7 @@ struct ts__value ts__builtin_sync(struct ts__lower *lower, const struct tir_expr
   struct ts__value operands[2];
   uint32_t count = (uint32_t)call->call.args.count;
   for (uint32_t i = 0; i < count; i++)
-    operands[i] = arg(lower, call, i);
+    operands[i] = ts__lower_arg(lower, call, i);
   emit_effect(lower, (enum ts_op)op, operands, count, NULL);
   return ts__value_none();
 }
@@ -103,7 +98,7 @@ struct ts__value ts__builtin_mbarrier(struct ts__lower *lower, const struct tir_
   struct ts__value operands[2];
   uint32_t count = (uint32_t)call->call.args.count;
   operands[0] = address_arg(lower, call, 0, TS__STORAGE_SHARED);
-  if (count > 1) operands[1] = arg(lower, call, 1);
+  if (count > 1) operands[1] = ts__lower_arg(lower, call, 1);
   emit_effect(lower, (enum ts_op)op, operands, count, NULL);
   return ts__value_none();
 }
@@ -135,7 +130,7 @@ struct ts__value ts__builtin_cp_async(struct ts__lower *lower, const struct tir_
   }
   struct ts__value chosen = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_pred), 1);
   if (call->call.args.count > 3) {
-    chosen = ts__lower_cast(lower, arg(lower, call, 3), TS_DTYPE_pred);
+    chosen = ts__lower_cast(lower, ts__lower_arg(lower, call, 3), TS_DTYPE_pred);
   }
   struct ts_operand operands[5] = {to.storage->operand, to.index.operand, from.storage->operand,
                                    from.index.operand, chosen.operand};
@@ -188,7 +183,7 @@ static struct ts__value bulk_load(struct ts__lower *lower, const struct tir_expr
                                   const struct ts__attrs *attrs) {
   struct ts__value operands[4] = {address_arg(lower, call, 0, TS__STORAGE_SHARED),
                                   address_arg(lower, call, 1, TS__STORAGE_GLOBAL),
-                                  arg(lower, call, 3),
+                                  ts__lower_arg(lower, call, 3),
                                   address_arg(lower, call, 2, TS__STORAGE_SHARED)};
   emit_effect(lower, TS_OP_bulk_load, operands, 4, attrs);
   return ts__value_none();
@@ -203,7 +198,7 @@ static struct ts__value tensor_load(struct ts__lower *lower, const struct tir_ex
   operands[1] = address_arg(lower, call, 2, TS__STORAGE_SHARED).operand;
   operands[2] = address_arg(lower, call, 1, TS__STORAGE_SHARED).operand;
   for (uint32_t i = 3; i < count; i++)
-    operands[i] = arg(lower, call, i).operand;
+    operands[i] = ts__lower_arg(lower, call, i).operand;
   if (lower->status == TS_OK) emit_tma(lower, op, operands, count, attrs);
   return ts__value_none();
 }
@@ -238,7 +233,7 @@ static void bulk_store(struct ts__lower *lower, const struct tir_expr *call,
   if (reduces) ts__attr_set(attrs, TS_ATTR_elem, to.elem);
   struct ts__value operands[3] = {ts__lower_emit_address(lower, &to),
                                   address_arg(lower, call, 1, TS__STORAGE_SHARED),
-                                  arg(lower, call, 2)};
+                                  ts__lower_arg(lower, call, 2)};
   emit_effect(lower, TS_OP_bulk_store, operands, 3, attrs);
 }
 
@@ -250,7 +245,7 @@ static void tensor_store(struct ts__lower *lower, const struct tir_expr *call,
   operands[0] = tensormap_arg(lower, call, 0);
   operands[1] = address_arg(lower, call, 1, TS__STORAGE_SHARED).operand;
   for (uint32_t i = 2; i < count; i++)
-    operands[i] = arg(lower, call, i).operand;
+    operands[i] = ts__lower_arg(lower, call, i).operand;
   if (lower->status == TS_OK) emit_tma(lower, TS_OP_tma_store, operands, count, attrs);
 }
 
@@ -271,7 +266,7 @@ struct ts__value ts__builtin_tma_store(struct ts__lower *lower, const struct tir
 struct ts__value ts__builtin_tma_store_wait(struct ts__lower *lower, const struct tir_expr *call,
                                             int unused) {
   (void)unused;
-  struct ts__value count = arg(lower, call, 0);
+  struct ts__value count = ts__lower_arg(lower, call, 0);
   bool reads = call->call.args.count == 1 ||
                ts__lower_constant(lower, arg_expr(call, 1), "tma_store_wait's read") != 0;
   struct ts__attrs attrs = {.count = 0};
@@ -286,7 +281,7 @@ struct ts__value ts__builtin_set_max_nreg(struct ts__lower *lower, const struct 
                                           int unused) {
   (void)unused;
   int64_t count = ts__lower_constant(lower, arg_expr(call, 0), "a register count");
-  struct ts__value operand = u32(lower, count);
+  struct ts__value operand = ts__value_u32(lower, count);
   struct ts__attrs attrs = {.count = 0};
   ts__attr_add(&attrs, TS_ATTR_increase,
                ts__lower_constant(lower, arg_expr(call, 1), "set_max_nreg's direction"));
@@ -308,7 +303,7 @@ struct ts__value ts__builtin_loop_break(struct ts__lower *lower, const struct ti
 struct ts__value ts__builtin_device_assert(struct ts__lower *lower, const struct tir_expr *call,
                                            int unused) {
   (void)unused;
-  struct ts__value condition = ts__lower_cast(lower, arg(lower, call, 0), TS_DTYPE_pred);
+  struct ts__value condition = ts__lower_cast(lower, ts__lower_arg(lower, call, 0), TS_DTYPE_pred);
   const char *text = "device assertion failed";
   if (call->call.args.count > 1) text = ts__lower_string(lower, arg_expr(call, 1), "a message");
   struct ts_operand operands[2] = {condition.operand, ts_build_text(lower->build, text)};
@@ -351,7 +346,7 @@ static struct ts__value emit_atomic(struct ts__lower *lower, const struct tir_ex
 static struct ts__value scalar_atomic(struct ts__lower *lower, const struct tir_expr *call,
                                       int reduce, bool returns) {
   struct ts__pointer to = ts__lower_pointer(lower, arg_expr(call, 0));
-  struct ts__value value = ts__lower_cast(lower, arg(lower, call, 1), to.elem);
+  struct ts__value value = ts__lower_cast(lower, ts__lower_arg(lower, call, 1), to.elem);
   return emit_atomic(lower, call, &to, value, reduce, returns);
 }
 

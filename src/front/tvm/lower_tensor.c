@@ -7,14 +7,6 @@ static const struct tir_expr *arg_expr(const struct tir_expr *call, size_t i) {
   return call->call.args.items[i];
 }
 
-static struct ts__value arg(struct ts__lower *lower, const struct tir_expr *call, size_t i) {
-  return ts__lower_expr(lower, arg_expr(call, i));
-}
-
-static struct ts__value u32(struct ts__lower *lower, int64_t value) {
-  return ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), value);
-}
-
 static void emit(struct ts__lower *lower, enum ts_op op, enum ts_dtype dtype2,
                  const struct ts_operand *operands, uint32_t count, const struct ts__attrs *attrs) {
   if (lower->status != TS_OK) return;
@@ -24,7 +16,8 @@ static void emit(struct ts__lower *lower, enum ts_op op, enum ts_dtype dtype2,
 static struct ts__value address_arg(struct ts__lower *lower, const struct tir_expr *call,
                                     size_t i) {
   struct ts__pointer pointer = ts__lower_pointer(lower, arg_expr(call, i));
-  if (!ts__pointer_expect(lower, &pointer, TS__STORAGE_SHARED, call)) return u32(lower, 0);
+  if (!ts__pointer_expect(lower, &pointer, TS__STORAGE_SHARED, call))
+    return ts__value_u32(lower, 0);
   return ts__lower_emit_address(lower, &pointer);
 }
 
@@ -32,9 +25,11 @@ static struct ts__value address_arg(struct ts__lower *lower, const struct tir_ex
 static struct ts__value tensor_address(struct ts__lower *lower, const struct tir_expr *call,
                                        size_t i) {
   struct ts__pointer pointer = ts__lower_pointer(lower, arg_expr(call, i));
-  if (!ts__pointer_expect(lower, &pointer, TS__STORAGE_SHARED, call)) return u32(lower, 0);
+  if (!ts__pointer_expect(lower, &pointer, TS__STORAGE_SHARED, call))
+    return ts__value_u32(lower, 0);
   struct ts__value start = ts__lower_emit_load(lower, &pointer, 1);
-  struct ts__value offset = ts__lower_emit_convert(lower, TS_DTYPE_u32, arg(lower, call, i + 1));
+  struct ts__value offset =
+      ts__lower_emit_convert(lower, TS_DTYPE_u32, ts__lower_arg(lower, call, i + 1));
   return ts__lower_emit_2(lower, TS_OP_add, start, offset);
 }
 
@@ -43,7 +38,7 @@ struct ts__value ts__builtin_tmem_alloc(struct ts__lower *lower, const struct ti
                                         int unused) {
   (void)unused;
   struct ts_operand operands[2] = {address_arg(lower, call, 0).operand,
-                                   arg(lower, call, 1).operand};
+                                   ts__lower_arg(lower, call, 1).operand};
   emit(lower, TS_OP_tmem_alloc, TS_DTYPE_u32, operands, 2, NULL);
   return ts__value_none();
 }
@@ -55,7 +50,7 @@ struct ts__value ts__builtin_tmem_dealloc(struct ts__lower *lower, const struct 
   struct ts__pointer pointer = ts__lower_pointer(lower, arg_expr(call, 0));
   if (!ts__pointer_expect(lower, &pointer, TS__STORAGE_SHARED, call)) return ts__value_none();
   struct ts_operand operands[2] = {ts__lower_emit_load(lower, &pointer, 1).operand,
-                                   arg(lower, call, 1).operand};
+                                   ts__lower_arg(lower, call, 1).operand};
   emit(lower, TS_OP_tmem_dealloc, TS_DTYPE_u32, operands, 2, NULL);
   return ts__value_none();
 }
@@ -75,8 +70,10 @@ struct ts__value ts__builtin_tmem_move(struct ts__lower *lower, const struct tir
                       (long long)bits, packs ? ", packed" : "");
     return ts__value_none();
   }
-  struct ts__value start = ts__lower_emit_convert(lower, TS_DTYPE_u32, arg(lower, call, 3));
-  struct ts__value offset = ts__lower_emit_convert(lower, TS_DTYPE_u32, arg(lower, call, 4));
+  struct ts__value start =
+      ts__lower_emit_convert(lower, TS_DTYPE_u32, ts__lower_arg(lower, call, 3));
+  struct ts__value offset =
+      ts__lower_emit_convert(lower, TS_DTYPE_u32, ts__lower_arg(lower, call, 4));
   struct ts__pointer array = ts__lower_pointer(lower, arg_expr(call, 6));
   if (!ts__pointer_expect(lower, &array, TS__STORAGE_ARRAY, call)) return ts__value_none();
   if (ts_dtype_bits(array.elem) != 32) {
@@ -125,8 +122,8 @@ struct ts__value ts__builtin_initialize_tcgen05(struct ts__lower *lower,
                    (uint64_t)1 << 46 | (uint64_t)(fields[2] & 7) << 49 |
                    (uint64_t)(fields[3] != 0) << 52 | (uint64_t)(fields[4] & 7) << 61;
   if (lower->status != TS_OK) return ts__value_none();
-  start = ts__lower_emit_2(lower, TS_OP_shr, start, u32(lower, 4));
-  start = ts__lower_emit_2(lower, TS_OP_and, start, u32(lower, 0x3fff));
+  start = ts__lower_emit_2(lower, TS_OP_shr, start, ts__value_u32(lower, 4));
+  start = ts__lower_emit_2(lower, TS_OP_and, start, ts__value_u32(lower, 0x3fff));
   start = ts__lower_emit_convert(lower, TS_DTYPE_u64, start);
   ts__lower_emit_assign(lower, descriptor,
                         ts__lower_emit_2(lower, TS_OP_or, start, u64(lower, fixed)));
@@ -137,7 +134,7 @@ struct ts__value ts__builtin_initialize_tcgen05(struct ts__lower *lower,
 static struct ts__value advance(struct ts__lower *lower, struct ts__value descriptor,
                                 struct ts__value bytes) {
   bytes = ts__lower_emit_convert(lower, TS_DTYPE_u32, bytes);
-  bytes = ts__lower_emit_2(lower, TS_OP_shr, bytes, u32(lower, 4));
+  bytes = ts__lower_emit_2(lower, TS_OP_shr, bytes, ts__value_u32(lower, 4));
   return ts__lower_emit_2(lower, TS_OP_add, descriptor,
                           ts__lower_emit_convert(lower, TS_DTYPE_u64, bytes));
 }
@@ -145,7 +142,7 @@ static struct ts__value advance(struct ts__lower *lower, struct ts__value descri
 struct ts__value ts__lower_advance_descriptor(struct ts__lower *lower,
                                               const struct tir_expr *call) {
   struct ts__value descriptor = descriptor_arg(lower, call, 0);
-  struct ts__value bytes = arg(lower, call, 1);
+  struct ts__value bytes = ts__lower_arg(lower, call, 1);
   if (lower->status != TS_OK) return ts__value_none();
   ts__lower_emit_assign(lower, descriptor, advance(lower, descriptor, bytes));
   return ts__value_none();
@@ -181,12 +178,14 @@ struct ts__value ts__builtin_tcgen05_mma(struct ts__lower *lower, const struct t
                         call->call.op);
       return ts__value_none();
     }
-  struct ts__value a = op == TS_OP_tcgen05_mma_ss
-                           ? advance(lower, descriptor_arg(lower, call, 1), arg(lower, call, 2))
-                           : tensor_address(lower, call, 1);
-  struct ts__value b = advance(lower, descriptor_arg(lower, call, 3), arg(lower, call, 4));
+  struct ts__value a = op == TS_OP_tcgen05_mma_ss ? advance(lower, descriptor_arg(lower, call, 1),
+                                                            ts__lower_arg(lower, call, 2))
+                                                  : tensor_address(lower, call, 1);
+  struct ts__value b =
+      advance(lower, descriptor_arg(lower, call, 3), ts__lower_arg(lower, call, 4));
   struct ts_operand operands[5] = {a.operand, b.operand, tensor_address(lower, call, 5).operand,
-                                   arg(lower, call, 7).operand, arg(lower, call, 8).operand};
+                                   ts__lower_arg(lower, call, 7).operand,
+                                   ts__lower_arg(lower, call, 8).operand};
   emit(lower, (enum ts_op)op, kind, operands, 5, NULL);
   return ts__value_none();
 }
