@@ -15,6 +15,16 @@ struct ts_machine {
   uint32_t max_registers_per_thread;
   uint64_t max_local_bytes_per_thread;
   uint64_t global_bytes;
+  /* What the blocks on one SM share (machine/occupancy.h). */
+  uint32_t sub_partitions_per_sm; /* each with its share of registers and warps */
+  uint32_t max_warps_per_sm, max_blocks_per_sm;
+  uint32_t registers_per_sm, register_allocation_unit; /* the latter per warp */
+  uint64_t shared_bytes_per_sm;                        /* the system's part included */
+  uint64_t shared_reserved_bytes_per_block;
+  uint32_t shared_granularity_bytes;
+  uint32_t barriers_per_sm;       /* named barriers (bar.sync) */
+  uint32_t tensor_columns_per_sm; /* 0: no tensor memory */
+  uint32_t max_cluster_blocks;
 };
 
 /* The default machine (h200-sxm), compiled in. */

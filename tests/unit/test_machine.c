@@ -90,7 +90,7 @@ START_TEST(test_faults) {
   check_fault("141000000000", "99999999999999999999", 17, "not a number that fits");
   check_fault("max_grid_x ", "max_grid_w ", 9, "unknown key \"max_grid_w\"");
   check_fault("max_grid_x ", "max_grid_y ", 10, "given twice");
-  check_fault("sm_count  ", "# sm_count", 17, "sm_count is missing");
+  check_fault("sm_count  ", "# sm_count", 30, "sm_count is missing");
   check_fault("SMs       DOC", "SMs       RUMOUR", 6, "not \"RUMOUR\"");
   check_fault("NVIDIA H200 data sheet: 141 GB of HBM3e", "", 17, "has no source");
 }
