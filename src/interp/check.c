@@ -164,6 +164,7 @@ enum ts_status ts__check_launch(struct ts_ctx *ctx, struct ts__program *program,
            "for");
   find_written(program, run);
   if (program->options->check_speed) {
+    ts__check_occupancy(ctx, program);
     launch.speed = ts_new_array(program->arena, struct ts__speed, program->code_count);
     if (!launch.speed) return ts_fail_memory(ctx);
   }

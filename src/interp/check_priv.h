@@ -216,5 +216,7 @@ void ts__check_speed_branch(struct ts__warp *warp, const struct ts__code *code, 
 void ts__check_speed_access(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
                             const struct ts__access *access);
 void ts__check_speed_report(struct ts__check *check);
+/* Few warps on an SM, and why (check_occupancy.c). */
+void ts__check_occupancy(struct ts_ctx *ctx, const struct ts__program *program);
 
 #endif

@@ -389,6 +389,34 @@ START_TEST(test_speed) {
 }
 END_TEST
 
+/* Of 32768 + 32 bytes (and 1024 of the system's) six blocks fit. */
+static void check_occupancy(uint32_t grid, uint32_t threads, const char *message) {
+  struct kernel k;
+  kernel_begin(&k, HEAD START END);
+  kernel_buffer(&k, "in", TS_DTYPE_u32, WORDS * 4);
+  kernel_buffer(&k, "out", TS_DTYPE_u32, WORDS * 4);
+  k.machine.sm_count = 1;
+  k.options.checks = k.options.check_speed = true;
+  ck_assert_int_eq(kernel_run(&k, grid, threads), TS_OK);
+  ck_assert_uint_eq(k.diags.items.count, message != NULL);
+  if (message) {
+    ck_assert_int_eq(k.diags.items.data[0].code, TS_DIAG_SPEED_OCCUPANCY);
+    ck_assert_msg(strstr(kernel_message(&k, 0), message) != NULL, "%s", kernel_message(&k, 0));
+    ck_assert_ptr_nonnull(
+        strstr(k.diags.items.data[0].hint, "at most 32256 bytes per block 7 fit"));
+  }
+  kernel_end(&k);
+}
+
+START_TEST(test_occupancy) {
+  check_occupancy(7, 64,
+                  "at most 12 of 64 warps are on an SM at a time: shared memory bounds it to 6 "
+                  "blocks of 64 threads");
+  check_occupancy(6, 64, NULL); /* no block waits for another */
+  check_occupancy(7, 96, NULL); /* 18 warps are enough */
+}
+END_TEST
+
 /* Kernels whose blocks may wait for each other are not told to race. */
 START_TEST(test_ticket) {
   struct kernel k;
@@ -426,6 +454,6 @@ int main(void) {
                    test_equal_stores, test_global_race, test_proxy_fence, test_refill,
                    test_mbarrier_order, test_layout, test_ldmatrix_layout, test_wgmma_fence,
                    test_unset_shared, test_unset_local, test_unset_global, test_divergent_barrier,
-                   test_expect_tx, test_atomics, test_numbers, test_speed, test_ticket,
-                   test_short_memory);
+                   test_expect_tx, test_atomics, test_numbers, test_speed, test_occupancy,
+                   test_ticket, test_short_memory);
 }
