@@ -80,7 +80,9 @@ ts_module(trace trace MODULES base ir)
 ts_module(machine machine MODULES base LIBRARIES PkgConfig::CJSON)
 ts_module(interp interp MODULES base num ir mem trace machine LIBRARIES m Threads::Threads)
 ts_module(front_tvm front/tvm MODULES base ir num)
-ts_module(api api MODULES base num ir mem trace machine interp front_tvm
+ts_module(model model MODULES base num ir trace machine)
+ts_module(model_nv model_nv MODULES base num ir trace machine model LIBRARIES m)
+ts_module(api api MODULES base num ir mem trace machine interp front_tvm model model_nv
           LIBRARIES PkgConfig::CJSON PkgConfig::MD m Threads::Threads)
 
 get_property(TS_MODULES GLOBAL PROPERTY TS_MODULES)

@@ -206,7 +206,7 @@ static enum ts_status describe_function(struct ts_sim *sim, const struct ts_func
     places[i] = ts_insn_place(function, i);
     ops[i] = function->insns.data[i].op;
   }
-  *out = (struct ts_trace_function){function->name, count, places, ops};
+  *out = (struct ts_trace_function){function->name, count, places, ops, NULL};
   return TS_OK;
 }
 

@@ -9,7 +9,7 @@ static enum ts_status drop_event(struct ts_sink *sink, struct ts_event *event,
   return TS_OK;
 }
 
-struct ts_sink ts_sink_null = {drop_event};
+struct ts_sink ts_sink_null = {.emit = drop_event};
 
 const char *ts_event_kind_name(enum ts_event_kind kind) {
   static const char *const names[] = {

@@ -6,6 +6,7 @@
 #define TS_TRACE_TRACE_H
 
 #include "base/diag.h"
+#include "ir/code.h"
 
 #include <stdio.h>
 
@@ -68,6 +69,16 @@ struct ts_footprint {
   uint32_t extent[5];    /* BOX, innermost first, elements */
   int32_t coordinate[5];
   uint64_t stride_bytes[5];
+  uint64_t
+      tensor_extent[5]; /* BOX: elements of the tensor map's dimensions; outside is no traffic */
+};
+
+/* How the footprints of one instruction differ between a block and the block that it repeats: bytes
+ * for AFFINE and LANES, elements of each dimension for BOX. */
+struct ts_shift {
+  uint32_t insn;
+  int64_t bytes;
+  int32_t coordinate[5];
 };
 
 struct ts_sink {
@@ -75,6 +86,12 @@ struct ts_sink {
    * filled by the sink. Calls come in stream order from one thread at a time. */
   enum ts_status (*emit)(struct ts_sink *sink, struct ts_event *event,
                          const struct ts_footprint *footprint);
+  /* May be NULL; then every block's events are emitted. Otherwise an address-only run may say that a
+   * block's events equal those of an earlier block of the launch but for global footprints: shifts
+   * has a row for every instruction whose footprints move (footprints in shared memory never do). */
+  enum ts_status (*repeat)(struct ts_sink *sink, uint16_t launch, uint32_t block,
+                           uint32_t like_block, const struct ts_shift *shifts,
+                           uint32_t shift_count);
 };
 /* Takes everything, keeps nothing. Recognisable by address so that producers can skip the work. */
 extern struct ts_sink ts_sink_null;
@@ -85,6 +102,7 @@ struct ts_trace_function {
   uint32_t insn_count;
   const struct ts_source_place *places; /* per instruction */
   const uint16_t *ops;                  /* per instruction */
+  const struct ts_code *code;           /* for timing models; NULL: not stated */
 };
 
 /* One launch of the traced run: which function and with what geometry. */

@@ -45,7 +45,7 @@ static void check_program(const struct ts_trace_program *program) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
   struct ts_diag_list diags;
   struct ts_trace_reader *reader;
-  struct ts_sink sink = {check_event};
+  struct ts_sink sink = {.emit = check_event};
   uint8_t *copy = malloc(size_bytes ? size_bytes : 1);
   if (!copy || ts_diag_list_init(&diags, &ts_allocator_libc) != TS_OK) {
     free(copy);
