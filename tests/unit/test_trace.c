@@ -13,7 +13,7 @@ enum { OP_COPY = 3, OP_WAIT = 5 };
 
 static const struct ts_source_place places[2] = {{"kernel.py", 12, 4}, {NULL, 0, 0}};
 static const uint16_t ops[2] = {OP_COPY, OP_WAIT};
-static const struct ts_trace_function functions[1] = {{"main_kernel", 2, places, ops}};
+static const struct ts_trace_function functions[1] = {{"main_kernel", 2, places, ops, NULL}};
 static const struct ts_trace_launch launches[2] = {
     {0, {2, 3, 4}, {128, 1, 1}, {1, 1, 1}, 49152},
     {0, {1, 1, 1}, {32, 2, 1}, {2, 1, 1}, 0},
@@ -196,7 +196,7 @@ static enum ts_status count_event(struct ts_sink *sink, struct ts_event *event,
 
 static enum ts_status replay(char *data, size_t size_bytes) {
   struct ts_trace_reader *reader;
-  struct counting_sink sink = {{count_event}, 0};
+  struct counting_sink sink = {.sink.emit = count_event};
   FILE *stream = fmemopen(data, size_bytes ? size_bytes : 1, "rb");
   ck_assert_ptr_nonnull(stream);
   if (size_bytes == 0) fgetc(stream);
@@ -306,7 +306,7 @@ START_TEST(test_out_of_memory) {
   }
   for (uint64_t n = 1; failing_allocator_next(&memory, n); n++) {
     struct ts_trace_reader *reader;
-    struct counting_sink sink = {{count_event}, 0};
+    struct counting_sink sink = {.sink.emit = count_event};
     enum ts_status status = ts_trace_reader_open(&ctx, path, &reader);
     if (status == TS_OK) status = ts_trace_replay(&ctx, reader, &sink.sink);
     ts_trace_reader_close(reader);
