@@ -150,6 +150,9 @@ struct ts_tensor {
 /* The tensor is copied, with its strides. */
 TS_API enum ts_result ts_sim_set_tensor(struct ts_sim *sim, const char *name,
                                         const struct ts_tensor *tensor);
+/* No tensor at all: None in Python. Whether the kernel can do without is decided by the host function;
+ * a TileLang kernel can when it never uses the tensor. */
+TS_API enum ts_result ts_sim_set_null(struct ts_sim *sim, const char *name);
 /* The content of a .npy file (which may be xz-compressed). bf16, fp8 and other types that NumPy
  * lacks are taken from unsigned integers of their width. */
 TS_API enum ts_result ts_sim_set_npy(struct ts_sim *sim, const char *name, const char *path);
@@ -161,7 +164,7 @@ TS_API enum ts_result ts_sim_set_init(struct ts_sim *sim, const char *name, cons
                                       uint64_t seed, const int64_t *shape, uint32_t rank);
 TS_API enum ts_result ts_sim_set_int(struct ts_sim *sim, const char *name, int64_t value);
 TS_API enum ts_result ts_sim_set_float(struct ts_sim *sim, const char *name, double value);
-/* As the command line's --arg: "FILE.npy", "init:MODE[:SEED][@AxBx..]", or a number. */
+/* As the command line's --arg: "FILE.npy", "init:MODE[:SEED][@AxBx..]", "null", or a number. */
 TS_API enum ts_result ts_sim_set_text(struct ts_sim *sim, const char *name, const char *value);
 /* Forgets every argument that was set; those of launch.json are in force again. */
 TS_API void ts_sim_clear_arguments(struct ts_sim *sim);
@@ -190,7 +193,8 @@ struct ts_run_settings {
  * been computed and the event file is complete; after other failures there are neither. */
 TS_API enum ts_result ts_sim_run(struct ts_sim *sim, const struct ts_run_settings *settings);
 
-/* A tensor as the last run left it; valid until the next run or ts_sim_open. */
+/* A tensor as the last run left it; valid until the next run or ts_sim_open. One that was null has no
+ * data and no bytes. */
 TS_API enum ts_result ts_sim_tensor(struct ts_sim *sim, const char *name, struct ts_tensor *tensor);
 /* SHA-256 of the tensor's elements, compact, little-endian, as 64 hex digits and NUL. */
 TS_API enum ts_result ts_sim_sha256(struct ts_sim *sim, const char *name,

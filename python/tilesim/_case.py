@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +17,21 @@ from . import _arrays, _library
 from ._diagnostics import Diagnostic, HazardError, make_diagnostic, make_error
 
 RUN_STATUSES = ("ok", "hazard", "deadlock", "trap")  # after these there are outputs
+NULL = object()  # inside: the argument None, a tensor that is not there
+
+
+@dataclass(frozen=True)
+class _RunOptions:
+    """What run() hands on, apart from arguments."""
+
+    schedule: str
+    workers: int | None
+    events: str | os.PathLike[str] | None
+    write_back: bool
+    checks: bool
+    numeric: bool
+    remarks: bool
+    progress: Callable[[int, int], object] | None
 
 
 @dataclass(frozen=True)
@@ -93,6 +108,21 @@ class Result:
 def _default(parameter: Parameter) -> str | None:
     """Outputs need no argument: they start with the bytes that the command line gives them."""
     return "init:fill:A5" if parameter.role == "out" and not parameter.has_default else None
+
+
+def _c_progress(progress: Callable[[int, int], object] | None, errors: list[BaseException]) -> Any:
+    """progress for the library. What it raises goes to errors: it must not pass through C."""
+    if progress is None:
+        return _library.Progress()
+
+    def call(_: object, done_blocks: int, all_blocks: int) -> None:
+        try:
+            if not errors:
+                progress(done_blocks, all_blocks)
+        except BaseException as error:
+            errors.append(error)
+
+    return _library.Progress(call)
 
 
 def _sha256(value: Any) -> str:
@@ -172,7 +202,7 @@ class Case:
         raise KeyError(f"the host function has no parameter {name!r}; it has {known}")
 
     def set(self, name: str, value: Any) -> None:
-        """Sets the argument of later runs, until it is replaced; None takes it away.
+        """Sets the argument of later runs, until it is replaced; None takes it away again.
 
         value is an array (read and, for outputs, written by each run), a number, or a text as the
         command line's --arg takes it: "FILE.npy" or "init:MODE[:SEED][@AxB..]"."""
@@ -190,12 +220,17 @@ class Case:
         events: str | os.PathLike[str] | None = None,
         on_hazard: Literal["raise", "return"] = "raise",
         write_back: bool = True,
+        checks: bool = False,
+        numeric: bool = False,
+        remarks: bool = False,
+        progress: Callable[[int, int], object] | None = None,
         **named: Any,
     ) -> Result:
         """Runs the case; see tilesim.run. Arguments not given here are those of set()."""
-        arguments = {**self._arguments, **self.bind(arrays, named)}
+        given = {name: NULL if value is None else value for name, value in self.bind(arrays, named).items()}
+        options = _RunOptions(schedule, workers, events, write_back, checks, numeric, remarks, progress)
         with self._lock:
-            result = self._run(arguments, schedule, workers, events, write_back)
+            result = self._run({**self._arguments, **given}, options)
         if result.status != "ok" and on_hazard == "raise":
             error = make_error(_library.RESULTS.index(result.status), result.diagnostics)
             assert isinstance(error, HazardError)
@@ -203,15 +238,11 @@ class Case:
             raise error
         return result
 
-    def check(
-        self, *arrays: Any, schedules: Sequence[str] = ("eager",), workers: int | None = None, **named: Any
-    ) -> list[Diagnostic]:
-        """Runs the case under each schedule; see tilesim.check."""
+    def check(self, *arrays: Any, schedules: Sequence[str] = ("eager",), **options: Any) -> list[Diagnostic]:
+        """Runs the case with all checks under each schedule; see tilesim.check."""
         found: dict[Diagnostic, None] = {}
         for schedule in schedules:
-            result = self.run(
-                *arrays, schedule=schedule, workers=workers, on_hazard="return", write_back=False, **named
-            )
+            result = self.run(*arrays, schedule=schedule, checks=True, on_hazard="return", write_back=False, **options)
             found.update(dict.fromkeys(result.diagnostics))
         return list(found)
 
@@ -271,18 +302,16 @@ class Case:
                 default_shape=tuple(record.default_shape[:rank]) if record.default_shape else None,
             )
 
-    def _run(
-        self,
-        arguments: Mapping[str, Any],
-        schedule: str,
-        workers: int | None,
-        events: str | os.PathLike[str] | None,
-        write_back: bool,
-    ) -> Result:
+    def _run(self, arguments: Mapping[str, Any], options: _RunOptions) -> Result:
+        errors: list[BaseException] = []
         settings = _library.CRunSettings(
-            schedule=schedule.encode(),
-            worker_count=workers or len(os.sched_getaffinity(0)),
-            events_path=os.fsencode(events) if events is not None else None,
+            schedule=options.schedule.encode(),
+            worker_count=options.workers or len(os.sched_getaffinity(0)),
+            events_path=os.fsencode(options.events) if options.events is not None else None,
+            checks=options.checks,
+            check_numbers=options.numeric,
+            check_speed=options.remarks,
+            progress=_c_progress(options.progress, errors),
         )
         sim = self._handle()
         bound: dict[str, _arrays.Argument] = {}
@@ -291,20 +320,24 @@ class Case:
             for parameter in self.parameters:
                 value = arguments.get(parameter.name, _default(parameter))
                 if value is not None:
-                    self._set_argument(parameter, value, write_back, bound)
+                    self._set_argument(parameter, value, options.write_back, bound)
             status = self._library.ts_sim_run(sim, ctypes.byref(settings))
         finally:
             self._library.ts_sim_clear_arguments(sim)
+        if errors:
+            raise errors[0]
         if _library.RESULTS[status] not in RUN_STATUSES:
             raise make_error(status, self._diagnostics())
-        outputs = self._outputs(bound, write_back)
+        outputs = self._outputs(bound, options.write_back)
         return Result(_library.RESULTS[status], outputs, self._diagnostics(), self._statistics(), self._fidelity())
 
     def _set_argument(
         self, parameter: Parameter, value: Any, write_back: bool, bound: dict[str, _arrays.Argument]
     ) -> None:
         name = parameter.name.encode()
-        if isinstance(value, (str, os.PathLike)):
+        if value is NULL:
+            self._check(self._library.ts_sim_set_null(self._sim, name))
+        elif isinstance(value, (str, os.PathLike)):
             self._check(self._library.ts_sim_set_text(self._sim, name, os.fsencode(value)))
         elif parameter.is_tensor and _arrays.is_array(value):
             argument = _arrays.wrap(parameter.name, value, parameter.dtype)
@@ -332,6 +365,8 @@ class Case:
                 continue
             tensor = _library.CTensor()
             self._check(self._library.ts_sim_tensor(self._sim, parameter.name.encode(), ctypes.byref(tensor)))
+            if not tensor.data and not tensor.rank:
+                continue  # it was None
             dtype, carrier = _arrays.view(tensor)
             argument = bound.get(parameter.name)
             if argument is None or not write_back:
@@ -392,20 +427,23 @@ def run(case: Any, *arrays: Any, **options: Any) -> Result:
     tensors, numbers or texts ("FILE.npy", "init:uniform:7"), by position or by the parameter's
     name; those left out are what launch.json states. Positional ones go to all parameters, or to
     all that are not outputs. Output arrays that are passed are written in place; the others are
-    made. All are in the result's `outputs`.
+    made. All are in the result's `outputs`. None is an optional tensor that is not there.
 
-    Options: schedule ("eager", "lazy", "random:SEED"), workers (host threads), events (event file
-    to write), on_hazard ("raise" a HazardError, or "return"), write_back (False: leave the arrays
-    that were passed alone); for folders also machine and fast_math (see Case). A parameter with
-    the name of an option is passed by position.
+    Options: schedule ("eager", "lazy", "random:SEED", "last:WARP", "explore:N"), workers (host
+    threads), events (event file to write), on_hazard ("raise" a HazardError, or "return"),
+    write_back (False: leave the arrays that were passed alone), checks (True: all hazard checks, on
+    one thread, several times slower), with them numeric (NaNs that are born) and remarks
+    (performance); progress (called now and then with blocks done and all blocks; what it raises is
+    raised when the run has ended); for folders also machine and fast_math (see Case). A parameter
+    with the name of an option is passed by position.
 
     Raises InputError, UnsupportedError, HazardError or another Error."""
     return _call(case, "run", arrays, options)
 
 
 def check(case: Any, *arrays: Any, **options: Any) -> list[Diagnostic]:
-    """Runs a case to see what is wrong with it: a list of hazards and remarks.
+    """Runs a case with all checks to see what is wrong with it: a list of hazards and remarks.
 
-    Arguments as for run(), but no array is written. `schedules` lists the legal orders to try
-    (default: only "eager"). Raises for bad input, never for a hazard."""
+    Arguments and options as for run(), but no array is written. `schedules` lists the legal orders
+    to try (default: only "eager"). Raises for bad input, never for a hazard."""
     return _call(case, "check", arrays, options)

@@ -55,13 +55,17 @@ class CTensor(ctypes.Structure):
     ]
 
 
+Progress = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_uint64)
+"""Called with (user, blocks done, all blocks)."""
+
+
 class CRunSettings(ctypes.Structure):
     _fields_ = [
         ("schedule", c_char_p),
         ("worker_count", c_uint32),
         ("events_path", c_char_p),
         ("stop_at_first_hazard", c_int),
-        ("progress", c_void_p),
+        ("progress", Progress),
         ("progress_user", c_void_p),
         ("checks", c_int),
         ("check_numbers", c_int),
@@ -164,6 +168,7 @@ _FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "ts_sim_parameter_count": (c_uint32, [_SIM]),
     "ts_sim_parameter": (c_int, [_SIM, c_uint32, POINTER(CParameter)]),
     "ts_sim_set_tensor": (c_int, [_SIM, c_char_p, POINTER(CTensor)]),
+    "ts_sim_set_null": (c_int, [_SIM, c_char_p]),
     "ts_sim_set_int": (c_int, [_SIM, c_char_p, c_int64]),
     "ts_sim_set_float": (c_int, [_SIM, c_char_p, c_double]),
     "ts_sim_set_text": (c_int, [_SIM, c_char_p, c_char_p]),

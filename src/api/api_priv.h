@@ -75,7 +75,8 @@ enum ts__argument_kind {
   TS__ARGUMENT_NONE,
   TS__ARGUMENT_MEMORY,
   TS__ARGUMENT_INIT,
-  TS__ARGUMENT_SCALAR
+  TS__ARGUMENT_SCALAR,
+  TS__ARGUMENT_NULL /* an optional tensor that is not there */
 };
 
 struct ts__argument {
@@ -95,6 +96,7 @@ struct ts__argument {
 /* An argument with its device memory, as a run uses it. */
 struct ts__tensor {
   uint8_t dtype;
+  bool is_null; /* no memory: rank, sizes and address are 0 */
   uint32_t rank;
   int64_t shape[TS_MAX_RANK], strides[TS_MAX_RANK];
   bool has_strides;    /* given by the user; else strides are the compact ones */

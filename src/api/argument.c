@@ -86,6 +86,13 @@ enum ts_result ts_sim_set_tensor(struct ts_sim *sim, const char *name,
   return replace(sim, parameter, &argument);
 }
 
+enum ts_result ts_sim_set_null(struct ts_sim *sim, const char *name) {
+  struct ts__parameter *parameter = find_kind(sim, name, true);
+  if (!parameter) return TS_RESULT_BAD_ARGUMENT;
+  return replace(sim, parameter,
+                 &(struct ts__argument){.kind = TS__ARGUMENT_NULL, .dtype = parameter->tvm->dtype});
+}
+
 /* A type that NumPy lacks is taken from unsigned integers (or void) of its width. */
 static enum ts_dtype npy_dtype(const struct ts__npy *npy, enum ts_dtype wanted) {
   bool has_equal_width = ts_dtype_bits(npy->dtype) == ts_dtype_bits(wanted);
@@ -233,13 +240,14 @@ enum ts_result ts_sim_set_text(struct ts_sim *sim, const char *name, const char 
   struct ts__parameter *parameter = ts__find_parameter(sim, name ? name : "");
   if (!parameter || !value) return TS_RESULT_BAD_ARGUMENT;
   if (!parameter->tvm->is_tensor) return set_scalar_text(sim, parameter, value);
+  if (strcmp(value, "null") == 0) return ts_sim_set_null(sim, name);
   if (strncmp(value, prefix, sizeof prefix - 1) == 0)
     return set_init_text(sim, parameter, value + sizeof prefix - 1);
   if (!*value || (access(value, F_OK) && errno == ENOENT))
     return ts__result(ts_fail(&sim->ctx, TS_IO, TS_DIAG_INPUT_FILE,
                               *value ? TS_FILE_PLACE(value) : TS_NO_PLACE,
-                              "argument %s: there is no such file; expected FILE.npy or "
-                              "init:MODE[:SEED][@AxBx..]",
+                              "argument %s: there is no such file; expected FILE.npy, "
+                              "init:MODE[:SEED][@AxBx..] or null",
                               name));
   return ts_sim_set_npy(sim, name, value);
 }

@@ -21,6 +21,7 @@ static struct ts__parameter *find_result(struct ts_sim *sim, const char *name) {
 }
 
 static const uint8_t *tensor_data(const struct ts_sim *sim, const struct ts__tensor *tensor) {
+  if (tensor->is_null) return NULL;
   return ts_device_pointer(&sim->memory, tensor->address, tensor->size_bytes);
 }
 
@@ -109,7 +110,8 @@ static enum ts_status fail_path(struct ts_sim *sim, const char *path, const char
 }
 
 static bool is_output(const struct ts__parameter *parameter) {
-  return parameter->tvm->is_tensor && ts__parameter_role(parameter) != TS_ROLE_IN;
+  return parameter->tvm->is_tensor && !parameter->tensor.is_null &&
+         ts__parameter_role(parameter) != TS_ROLE_IN;
 }
 
 /* A parameter's name as a file name: a path separator in it must not lead elsewhere. */

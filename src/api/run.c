@@ -89,7 +89,10 @@ static enum ts_result resolve_tensor(struct ts_sim *sim, struct ts__parameter *p
                                      const struct ts__argument *argument, uint64_t *total_bytes) {
   struct ts__tensor *tensor = &parameter->tensor;
   uint64_t span, limit_bytes = ts__memory_limit(sim);
-  *tensor = (struct ts__tensor){.dtype = argument->dtype, .has_strides = argument->has_strides};
+  *tensor = (struct ts__tensor){.dtype = argument->dtype,
+                                .is_null = argument->kind == TS__ARGUMENT_NULL,
+                                .has_strides = argument->has_strides};
+  if (tensor->is_null) return TS_RESULT_OK;
   if (argument->has_shape && argument == &parameter->argument) {
     tensor->rank = argument->rank;
     memcpy(tensor->shape, argument->shape, sizeof tensor->shape);
@@ -160,6 +163,8 @@ static enum ts_status allocate_tensors(struct ts_sim *sim, struct ts_tvm_argumen
     struct ts__tensor *tensor = &sim->parameters[i].tensor;
     const struct ts_tvm_param *tvm = sim->parameters[i].tvm;
     if (!tvm->is_tensor) continue;
+    arguments[i].is_null = tensor->is_null;
+    if (tensor->is_null) continue;
     TS_TRY(ts_device_allocate(&sim->ctx, &sim->memory, tvm->name, (enum ts_dtype)tensor->dtype,
                               tensor->size_bytes, &tensor->address));
     arguments[i].tensor = (struct ts_tensor_argument){.name = tvm->name,
@@ -304,10 +309,11 @@ static void tell_arguments(struct ts_sim *sim) {
   for (uint32_t i = 0; i < sim->parameter_count && used < sizeof text; i++) {
     const struct ts__tensor *tensor = &sim->parameters[i].tensor;
     if (!sim->parameters[i].tvm->is_tensor) continue;
-    used +=
-        (size_t)snprintf(text + used, sizeof text - used, "%s %s %s %s", i ? "," : "",
-                         sim->parameters[i].tvm->name, ts_dtype_name((enum ts_dtype)tensor->dtype),
-                         ts__shape_text(tensor->rank, tensor->shape, shape, sizeof shape));
+    const char *extents =
+        tensor->is_null ? "null" : ts__shape_text(tensor->rank, tensor->shape, shape, sizeof shape);
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s %s %s %s", i ? "," : "",
+                             sim->parameters[i].tvm->name,
+                             ts_dtype_name((enum ts_dtype)tensor->dtype), extents);
   }
   last->hint = ts_arena_copy(&sim->diags.arena, text, strlen(text));
 }

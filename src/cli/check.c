@@ -5,7 +5,7 @@
 
 static const struct cli_option options[] = {
     {"--arg", NULL, "NAME=WHAT",
-     "argument: FILE.npy, init:MODE[:SEED][@AxB..], or a number; may repeat"},
+     "argument: FILE.npy, init:MODE[:SEED][@AxB..], null, or a number; may repeat"},
     {"--machine", NULL, "NAME", "machine, or a .mach file (h200-sxm)"},
     {"--schedule", NULL, "S",
      "eager, lazy, random:SEED, last:WARP or explore:N, which tries many (eager)"},

@@ -6,7 +6,7 @@
 
 static const struct cli_option options[] = {
     {"--arg", NULL, "NAME=WHAT",
-     "argument: FILE.npy, init:MODE[:SEED][@AxB..], or a number; may repeat"},
+     "argument: FILE.npy, init:MODE[:SEED][@AxB..], null, or a number; may repeat"},
     {"--out", NULL, "DIR", "write every output as NAME.npy, and args.json"},
     {"--hash", NULL, NULL, "print 'NAME SHA256' for every output"},
     {"--machine", NULL, "NAME", "machine, or a .mach file (h200-sxm)"},

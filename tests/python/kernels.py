@@ -131,3 +131,18 @@ def waits_for_ever(n=128):
                 Y[i] = X[i]
 
     return main
+
+
+def scale_or_add(with_bias, n=128):
+    """C = A + Bias, or 2 A: then the kernel never uses Bias, and it may be None."""
+
+    @T.prim_func
+    def main(A: T.Tensor((n,), "float32"), Bias: T.Tensor((n,), "float32"), C: T.Tensor((n,), "float32")):
+        with T.Kernel(1, threads=n):
+            for i in T.Parallel(n):
+                if with_bias:
+                    C[i] = A[i] + Bias[i]
+                else:
+                    C[i] = A[i] * 2
+
+    return main

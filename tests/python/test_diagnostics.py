@@ -45,6 +45,16 @@ def test_check_of_a_good_case_is_empty_and_writes_nothing(traces):
     assert not out.any()
 
 
+def test_check_finds_what_a_run_does_not(traces):
+    """Remarks need the checks; run has them on request."""
+    case = traces / "transpose_swizzled"
+    assert tilesim.check(case) == []
+    codes = {item.code for item in tilesim.check(case, remarks=True)}
+    assert codes and all(code.startswith("TS-PERF-") for code in codes)
+    assert {item.code for item in tilesim.run(case, checks=True, remarks=True).diagnostics} == codes
+    assert tilesim.run(case, remarks=True).diagnostics == ()
+
+
 def test_check_merges_schedules(deadlock):
     with tilesim.open(deadlock) as case:
         assert len(case.check(schedules=("eager", "eager"))) == len(case.check())

@@ -82,6 +82,37 @@ def test_text_arguments(add, tmp_path):
     assert tilesim.run(add, "init:const:1@3", "init:const:1")["C"].tolist() == [2] * 3
 
 
+def test_none_is_a_null_tensor(cases):
+    """C = 2 A; Bias is never used."""
+    a = np.arange(128, dtype=np.float32)
+    with tilesim.open(cases / "optional_bias") as case:
+        np.testing.assert_array_equal(case.run(a, None)["C"], 2 * a)
+        np.testing.assert_array_equal(case.run(A=a, Bias=None)["C"], 2 * a)
+        with pytest.raises(tilesim.InputError, match=r"main\.A is expected to have non-NULL pointer"):
+            case.run(None, a)
+        with pytest.raises(tilesim.InputError, match="no argument for tensor Bias"):
+            case.run(A=a)
+
+
+def test_progress_counts_blocks(traces):
+    seen = []
+    tilesim.run(traces / "gemm_64x64x32_s2", workers=1, progress=lambda done, count: seen.append((done, count)))
+    assert seen and seen == sorted(set(seen))
+    assert {count for _, count in seen} == {64} and seen[-1][0] <= 64
+
+
+def test_what_progress_raises_is_raised_and_nothing_is_written(add):
+    def stop(done, count):
+        raise KeyboardInterrupt(f"{done} of {count}")
+
+    out = np.zeros(5, np.float32)
+    with tilesim.open(add) as case:
+        with pytest.raises(KeyboardInterrupt, match="1 of 1"):
+            case.run(np.ones(5, np.float32), np.ones(5, np.float32), out, progress=stop)
+        assert not out.any()
+        assert case.run(np.ones(5, np.float32), np.ones(5, np.float32))["C"].tolist() == [2] * 5
+
+
 def test_schedules_and_workers_do_not_change_bits(traces):
     case = traces / "gemm_64x64x32_s2"
     runs = [{"workers": 1}, {"workers": 3}, {"schedule": "lazy"}, {"schedule": "random:7"}]

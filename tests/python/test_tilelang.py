@@ -65,6 +65,15 @@ def test_gemm_is_the_device_bit_for_bit(traces, golden):
     assert result.sha256["C"] == golden["gemm_64x64x32_s2", "C"] == tilesim.run(case).sha256["C"]
 
 
+def test_none_is_a_tensor_that_is_not_there():
+    a = random(128)
+    assert torch.equal(bridge.compile(kernels.scale_or_add(False), out_idx=-1)(a, None), 2 * a)
+    kernel = bridge.compile(kernels.scale_or_add(True), out_idx=-1)
+    assert torch.equal(kernel(a, a), 2 * a)
+    with pytest.raises(tilesim.InputError, match=r"main\.Bias is expected to have non-NULL pointer"):
+        kernel(a, None)
+
+
 def test_gemm_equals_the_recorded_case_on_any_input(traces):
     kernel = bridge.compile(kernels.gemm_relu(512, 512, 512), out_idx=-1)
     a, b = random(512, 512, dtype="float16").numpy(), random(512, 512, dtype="float16", seed=1).numpy()

@@ -151,6 +151,31 @@ START_TEST(test_wrong_arguments) {
 }
 END_TEST
 
+/* A tensor that the kernel never uses may be null; the host function refuses others. */
+START_TEST(test_null_tensors) {
+  struct ts_sim *sim = open_case("tests/python/cases/optional_bias");
+  struct ts_tensor tensor;
+  char hash[2][TS_SHA256_TEXT_BYTES];
+  ck_assert_int_eq(ts_sim_set_text(sim, "A", "init:iota:1:128"), TS_RESULT_OK);
+  ck_assert_int_eq(ts_sim_run(sim, NULL), TS_RESULT_BAD_ARGUMENT); /* none was given for Bias */
+  ck_assert_int_eq(ts_sim_set_text(sim, "Bias", "init:const:1"), TS_RESULT_OK);
+  ck_assert_int_eq(ts_sim_run(sim, NULL), TS_RESULT_OK);
+  ck_assert_int_eq(ts_sim_sha256(sim, "C", hash[0]), TS_RESULT_OK);
+  ck_assert_int_eq(ts_sim_set_null(sim, "Bias"), TS_RESULT_OK);
+  ck_assert_int_eq(ts_sim_run(sim, &(struct ts_run_settings){.schedule = "explore:1"}),
+                   TS_RESULT_OK);
+  ck_assert_int_eq(ts_sim_sha256(sim, "C", hash[1]), TS_RESULT_OK);
+  ck_assert_str_eq(hash[0], hash[1]);
+  ck_assert_int_eq(ts_sim_tensor(sim, "Bias", &tensor), TS_RESULT_OK);
+  ck_assert_ptr_null(tensor.data);
+  ck_assert_uint_eq(tensor.size_bytes, 0);
+  ck_assert_int_eq(ts_sim_set_text(sim, "A", "null"), TS_RESULT_OK);
+  ck_assert_int_eq(ts_sim_run(sim, NULL), TS_RESULT_BAD_ARGUMENT);
+  expect_diagnostic(sim, "TS-HOST-001", "main.A is expected to have non-NULL pointer");
+  ts_sim_free(sim);
+}
+END_TEST
+
 START_TEST(test_other_dtype_is_refused_by_the_host) {
   static uint16_t halves[ADD_ELEMS];
   struct ts_tensor tensor = {"f16", 2, add_shape, NULL, halves, sizeof halves};
@@ -389,8 +414,8 @@ END_TEST
 int main(void) {
   return RUN_TESTS(
       "api", test_parameters, test_default_arguments_give_golden_bits, test_tensors_from_memory,
-      test_wrong_arguments, test_other_dtype_is_refused_by_the_host, test_symbols,
-      test_memory_limit, test_schedules_workers_and_events_do_not_change_bits,
+      test_wrong_arguments, test_null_tensors, test_other_dtype_is_refused_by_the_host,
+      test_symbols, test_memory_limit, test_schedules_workers_and_events_do_not_change_bits,
       test_events_say_what_happened, test_outputs_as_files, test_two_simulations_side_by_side,
       test_without_a_case, test_ir_and_op_rows, test_fidelity, test_out_of_memory);
 }

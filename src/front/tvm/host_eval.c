@@ -21,7 +21,13 @@ enum {
   FIELD_ANY_VALUE = 15
 };
 /* Type indices of a packed argument (DOC: TVM FFI's TVMFFITypeIndex) and DLPack's CUDA device. */
-enum { TYPE_INDEX_INT = 1, TYPE_INDEX_FLOAT = 3, TYPE_INDEX_DLTENSOR = 7, DEVICE_CUDA = 2 };
+enum {
+  TYPE_INDEX_NONE = 0,
+  TYPE_INDEX_INT = 1,
+  TYPE_INDEX_FLOAT = 3,
+  TYPE_INDEX_DLTENSOR = 7,
+  DEVICE_CUDA = 2
+};
 
 enum ts_status ts__host_fail(struct ts__host *host, enum ts_status status, enum ts_diag_code code,
                              const char *format, ...) {
@@ -184,15 +190,17 @@ static enum ts_status get_argument(struct ts__host *host, const struct tir_expr 
   const struct ts_tvm_argument *argument = &host->arguments[index];
   bool is_float = ts_dtype_is_float((enum ts_dtype)param->dtype);
   if (field == FIELD_ANY_TYPE_INDEX) {
-    *out = make_int(param->is_tensor ? TYPE_INDEX_DLTENSOR
-                    : is_float       ? TYPE_INDEX_FLOAT
-                                     : TYPE_INDEX_INT);
+    *out = make_int(argument->is_null  ? TYPE_INDEX_NONE
+                    : param->is_tensor ? TYPE_INDEX_DLTENSOR
+                    : is_float         ? TYPE_INDEX_FLOAT
+                                       : TYPE_INDEX_INT);
   } else if (field != FIELD_ANY_VALUE) {
     return ts__host_fail(host, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
                          "node %u: unknown field %lld of a packed argument", expr->node,
                          (long long)field);
   } else if (param->is_tensor) {
-    *out = (struct ts__host_value){.kind = TS__HOST_TENSOR, .index = (uint32_t)index};
+    *out = (struct ts__host_value){.kind = argument->is_null ? TS__HOST_NULL : TS__HOST_TENSOR,
+                                   .index = (uint32_t)index};
   } else if (is_float) {
     *out = (struct ts__host_value){.kind = TS__HOST_FLOAT};
     memcpy(&out->number, &argument->scalar, sizeof out->number);

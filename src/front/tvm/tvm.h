@@ -42,6 +42,7 @@ const struct ts_tvm_param *ts_tvm_param(const struct ts_tvm_case *tvm, uint32_t 
 /* A value for a parameter: a tensor, or the bits of a scalar (int64 or double). */
 struct ts_tvm_argument {
   struct ts_tensor_argument tensor; /* tensors */
+  bool is_null;                     /* tensors: None was passed, the above is not read */
   uint64_t scalar;                  /* scalars: encoding in 64 bits */
 };
 
