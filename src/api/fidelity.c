@@ -35,7 +35,9 @@ static bool is_narrow_float(enum ts_dtype dtype) {
 }
 
 static const char *special_key(const struct ts_insn *insn, bool is_approximate) {
-  if (insn->dtype == TS_DTYPE_f64) return "special functions of f64";
+  bool is_log_or_turn = insn->op == TS_OP_log || insn->op == TS_OP_sinpi || insn->op == TS_OP_cospi;
+  if (insn->dtype == TS_DTYPE_f64)
+    return is_log_or_turn ? "log, sinpi, cospi of f64" : "special functions of f64";
   if (insn->dtype != TS_DTYPE_f32) return "special functions of f16";
   for (size_t i = 0; i < sizeof special_keys / sizeof *special_keys; i++) {
     if (special_keys[i].op == insn->op)

@@ -325,6 +325,7 @@ static enum ts_status find_kernel_of(const struct decoder *d, uint32_t insn_id,
         (int64_t)d->function->constants.data[ts_insn_operand(d->function, insn, 1)->index];
     return code->scale < code->operands[0].lanes ? TS_OK : missing(d, insn_id);
   case TS_OP_sreg: code->scale = attr(d, insn, TS_ATTR_which); return TS_OK;
+  case TS_OP_random_init: code->scale = attr(d, insn, TS_ATTR_generator); return TS_OK;
   case TS_OP_shfl:
   case TS_OP_vote:
   case TS_OP_match:

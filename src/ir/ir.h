@@ -109,6 +109,10 @@ enum ts_ir_round {
   TS_IR_ROUND_rna
 };
 
+/* The words of their states: num/random.h. */
+enum ts_ir_generator { TS_IR_GENERATOR_philox, TS_IR_GENERATOR_xorwow, TS_IR_GENERATOR_mrg32k3a };
+enum { TS_IR_GENERATOR_WORDS = 8 };
+
 enum ts_ir_mode {
   TS_IR_MODE_idx,
   TS_IR_MODE_up,

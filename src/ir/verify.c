@@ -49,6 +49,7 @@ static const char *const operand_types[TS_OP_COUNT] = {
     ROW(extract, "z."),
     ROW(concat, "z"),
     ROW(select, "qtt"),
+    ROW(random_init, "i"),
     ROW(ld_global, "xi"),
     ROW(st_global, "xit"),
     ROW(ld_shared, "xi"),
@@ -343,6 +344,12 @@ static enum ts_status check_mode(struct checker *c, const struct ts_insn *insn,
   return TS_OK;
 }
 
+static enum ts_status check_random(struct checker *c, const struct ts_insn *insn) {
+  if (insn->dtype != TS_DTYPE_u32 || insn->lanes != TS_IR_GENERATOR_WORDS)
+    return bad(c, "gives u32x%d", TS_IR_GENERATOR_WORDS);
+  return need_range(c, insn, TS_ATTR_generator, 0, TS_IR_GENERATOR_mrg32k3a);
+}
+
 #define MODE(name) (1u << TS_IR_MODE_##name)
 
 static enum ts_status check_particular(struct checker *c, const struct ts_insn *insn) {
@@ -351,6 +358,7 @@ static enum ts_status check_particular(struct checker *c, const struct ts_insn *
   case TS_OP_extract: return check_extract(c, insn);
   case TS_OP_concat: return check_concat(c, insn);
   case TS_OP_bitcast: return check_bitcast(c, insn);
+  case TS_OP_random_init: return check_random(c, insn);
   case TS_OP_atom_global:
   case TS_OP_atom_shared:
   case TS_OP_atom_global_ret:

@@ -1,6 +1,7 @@
 /* The elementwise kernels and their tables. Compiled once per instruction set: the including file
  * defines ELEMENTWISE_TABLE, the name of the ts__elementwise it makes.
  * Reading order: loop makers, operations by type, conversions, tables, look-ups. */
+#include "num/elementwise_double.h"
 #include "num/elementwise_half.h"
 #include "num/elementwise_library.h"
 #include "num/elementwise_math.h"
@@ -192,13 +193,15 @@ F64_HOST(cosh)
 F64_HOST(exp)
 F64_HOST(exp2)
 F64_HOST(expm1)
-F64_HOST(log)
 F64_HOST(log2)
 F64_HOST(log10)
 F64_HOST(log1p)
 F64_HOST(tanh)
 F64_HOST(erf)
 F64_HOST(round)
+UNARY(f64_log, uint64_t, uint64_t, f64_store(f64_log_lane(f64_load(a))))
+UNARY(f64_sinpi, uint64_t, uint64_t, f64_store(f64_sinpi_lane(f64_load(a))))
+UNARY(f64_cospi, uint64_t, uint64_t, f64_store(f64_cospi_lane(f64_load(a))))
 UNARY(f64_exp10, uint64_t, uint64_t, f64_store(pow(10.0, f64_load(a))))
 UNARY(f64_rsqrt, uint64_t, uint64_t, f64_store(1.0 / __builtin_sqrt(f64_load(a))))
 UNARY(f64_sigmoid, uint64_t, uint64_t, f64_store(1.0 / (1.0 + exp(-f64_load(a)))))
@@ -568,8 +571,8 @@ UNARY(pred_from_slot64, uint32_t, uint64_t, a != 0)
   AS(eq, T, U) AS(ne, T, U) AS(lt, T, U) AS(le, T, U) AS(gt, T, U) AS(ge, T, U)
 #define BIT_OPERATIONS_AS(T, U) AS(and, T, U) AS(or, T, U) AS(xor, T, U)
 
-static const ts_unary_fn unary_table[TS_NUM_OP_COUNT][TS_DTYPE_COUNT] = {
-    FLOAT_TYPES(FLOAT_UNARY) INT_TYPES(INT_UNARY) ENTRY(not, pred)};
+static const ts_unary_fn unary_table[TS_NUM_OP_COUNT][TS_DTYPE_COUNT] = {FLOAT_TYPES(
+    FLOAT_UNARY) INT_TYPES(INT_UNARY) ENTRY(not, pred) ENTRY(sinpi, f64) ENTRY(cospi, f64)};
 
 static const ts_binary_fn binary_table[TS_NUM_OP_COUNT][TS_DTYPE_COUNT] = {
     FLOAT_TYPES(FLOAT_BINARY) INT_TYPES(INT_BINARY)

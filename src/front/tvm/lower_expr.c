@@ -232,6 +232,13 @@ static struct ts__value lower_ramp(struct ts__lower *lower, const struct tir_exp
   return ts__lower_emit(lower, TS_OP_ramp, type, (enum ts_dtype)type.dtype, operands, 2, NULL);
 }
 
+static struct ts__value lower_broadcast(struct ts__lower *lower, const struct tir_expr *expr) {
+  const struct tir_expr *value = expr->broadcast.value;
+  uint32_t lanes = ts__lower_type(lower, expr->dtype).lanes;
+  if (ts__lower_is_random(value)) return ts__lower_random_lanes(lower, value, lanes);
+  return ts__lower_emit_broadcast(lower, ts__lower_expr(lower, value), lanes);
+}
+
 static struct ts__value component(struct ts__lower *lower, const struct ts__value *vectors,
                                   uint32_t count, int64_t index) {
   for (uint32_t i = 0; i < count && index >= 0; i++) {
@@ -302,9 +309,7 @@ static struct ts__value lower_expr(struct ts__lower *lower, const struct tir_exp
   case TIR_CAST: return lower_cast_expr(lower, expr);
   case TIR_BUFFER_LOAD: return ts__lower_load(lower, expr);
   case TIR_RAMP: return lower_ramp(lower, expr);
-  case TIR_BROADCAST:
-    return ts__lower_emit_broadcast(lower, ts__lower_expr(lower, expr->broadcast.value),
-                                    ts__lower_type(lower, expr->dtype).lanes);
+  case TIR_BROADCAST: return lower_broadcast(lower, expr);
   case TIR_SHUFFLE: return lower_shuffle(lower, expr);
   case TIR_CALL: return ts__lower_call(lower, expr);
   case TIR_STRING_IMM:

@@ -74,12 +74,12 @@ struct ts__lower {
   const struct tir_var *block_vars[TS__BLOCK_VARS]; /* bound to blockIdx, and to which axis */
   uint8_t block_axes[TS__BLOCK_VARS];
   uint32_t block_var_count;
-  uint32_t level;                   /* emitted loops around the current point */
-  uint32_t nesting;                 /* emitted loops and ifs around it */
-  uint32_t dynamic_count;           /* dynamic shared objects declared */
-  bool has_random;                  /* rng_init has been lowered */
-  struct ts__value random_state[7]; /* variables, lower_random.c */
-  uint64_t step_count;              /* nodes lowered, unrolled ones counted each time */
+  uint32_t level;             /* emitted loops around the current point */
+  uint32_t nesting;           /* emitted loops and ifs around it */
+  uint32_t dynamic_count;     /* dynamic shared objects declared */
+  struct ts__random *randoms; /* states of generators, lower_random.c */
+  struct ts__random *random;  /* of the rng_init that was lowered last; NULL before */
+  uint64_t step_count;        /* nodes lowered, unrolled ones counted each time */
 };
 
 /* Reports and makes the failure sticky. The message is prefixed with the function's name. */
@@ -216,6 +216,10 @@ enum ts__class { TS__CLASS_NAN, TS__CLASS_INF, TS__CLASS_FINITE };
 /* A shuffle of all 32 lanes with a constant lane operand. */
 struct ts__value ts__lower_emit_shfl_constant(struct ts__lower *lower, enum ts_ir_mode mode,
                                               struct ts__value value, uint32_t lane);
+/* Whether the expression draws a random number, and `lanes` of them one after the other. */
+bool ts__lower_is_random(const struct tir_expr *expr);
+struct ts__value ts__lower_random_lanes(struct ts__lower *lower, const struct tir_expr *expr,
+                                        uint32_t lanes);
 /* The extern function DP4A (lower_device.c) */
 void ts__lower_dp4a(struct ts__lower *lower, const struct tir_expr *call);
 /* increase_descriptor_offset of a tcgen05 descriptor (lower_tensor.c) */
