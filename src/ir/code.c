@@ -1,0 +1,59 @@
+/* The table of what a machine compiler makes of a function. */
+#include "ir/code_priv.h"
+
+#include <string.h>
+
+static void describe(struct ts__code_table *table, uint32_t id) {
+  const struct ts_function *function = table->function;
+  const struct ts_insn *insn = &function->insns.data[id];
+  struct ts_code_insn *out = &table->insns[id];
+  out->op = insn->op;
+  out->dtype = insn->dtype;
+  out->lanes = insn->lanes;
+  out->dtype2 = insn->dtype2;
+  out->block = insn->block;
+  out->m = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_m, 0);
+  out->n = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_n, 0);
+  out->k = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_k, 0);
+  if (insn->op == TS_OP_ldmatrix) out->m = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_num, 1);
+  if (insn->op == TS_OP_stmatrix) out->m = (uint16_t)(insn->operand_count - 2);
+  out->approx = ts_insn_attr(function, insn, TS_ATTR_approx, 0) != 0;
+  if (ts__code_is_ordered((enum ts_op)insn->op)) out->flags |= TS_CODE_VOLATILE;
+}
+
+static int derive(struct ts__code_table *table, struct ts_code *code) {
+  const struct ts_function *function = table->function;
+  size_t insn_count = function->insns.count;
+  table->insns = ts_new_array(table->out, struct ts_code_insn, insn_count);
+  table->regs = ts_new_array(&table->scratch, struct ts__code_reg, function->regs.count);
+  if (!table->insns || !table->regs || ts__cfg_init(&table->cfg, &table->scratch, function))
+    return -1;
+  for (uint32_t id = 0; id < insn_count; id++)
+    describe(table, id);
+  if (ts__code_find_refs(table) || ts__code_find_folds(table) || ts__code_find_order(table) ||
+      ts__code_find_registers(table, &code->registers_per_thread))
+    return -1;
+  struct ts_code_ref *refs = ts_new_array(table->out, struct ts_code_ref, table->refs.count);
+  if (!refs) return -1;
+  if (table->refs.count) memcpy(refs, table->refs.data, table->refs.count * sizeof *refs);
+  code->insns = table->insns;
+  code->refs = refs;
+  code->insn_count = (uint32_t)insn_count;
+  code->ref_count = (uint32_t)table->refs.count;
+  code->slot_count = table->slot_count;
+  code->block_count = (uint32_t)function->blocks.count;
+  code->static_shared_bytes = function->static_shared_bytes;
+  code->machine_insn_count = ts__code_length(table);
+  return 0;
+}
+
+enum ts_status ts_code_estimate(struct ts_ctx *ctx, const struct ts_function *function,
+                                struct ts_arena *arena, struct ts_code *code) {
+  struct ts__code_table table = {.ctx = ctx, .function = function, .out = arena};
+  memset(code, 0, sizeof *code);
+  ts_arena_init(&table.scratch, ctx->allocator);
+  int failed = derive(&table, code);
+  ts_vec_free(&table.refs, ctx->allocator);
+  ts_arena_free(&table.scratch);
+  return failed ? ts_fail_memory(ctx) : TS_OK;
+}
