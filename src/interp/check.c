@@ -43,22 +43,6 @@ static uint32_t granule_of(const struct ts__program *program, enum ts_space spac
   return granule_bytes;
 }
 
-/* Blocks that wait for each other do so by flags in global memory, whose order is not followed. */
-static bool synchronises_blocks(const struct ts__program *program) {
-  const struct ts_function *function = program->function;
-  if (program->launch->is_cooperative) return true;
-  for (uint32_t i = 0; i < program->code_count; i++) {
-    const struct ts__code *code = &program->code[i];
-    const struct ts_insn *insn = &function->insns.data[code->insn];
-    if (code->op == TS_OP_atom_global_ret) return true;
-    if (code->op == TS_OP_fence && ts_insn_attr(function, insn, TS_ATTR_scope, 0) > 0) return true;
-    if (code->op == TS_OP_atom_global &&
-        (code->ext >= TS_IR_REDUCE_exch || ts_insn_attr(function, insn, TS_ATTR_order, 0) > 0))
-      return true;
-  }
-  return false;
-}
-
 /* The allocation that a global operand's base names when it is a parameter; 0 when unknown. */
 static uint64_t allocation_of(const struct ts__program *program, uint32_t insn_id) {
   const struct ts_function *function = program->function;
@@ -98,16 +82,6 @@ static void find_written(struct ts__program *program, struct ts__check_run *run)
 
 /* --- life */
 
-static void remark(struct ts_ctx *ctx, const struct ts__program *program, const char *text) {
-  struct ts_diag diag = {.code = TS_DIAG_CHECK_PARTIAL,
-                         .message = text,
-                         .function = program->function->name,
-                         .block = -1,
-                         .warp = -1,
-                         .lane = -1};
-  ts_diag_add(ctx->diags, &diag);
-}
-
 enum ts_status ts__check_run_init(struct ts_ctx *ctx, struct ts__check_run *run,
                                   const struct ts_device_memory *memory) {
   memset(run, 0, sizeof *run);
@@ -146,6 +120,8 @@ static enum ts_status init_block(struct ts__check *check) {
   if (!check->tags) return ts_fail_memory(check->ctx);
   TS_TRY(ts_race_init(check->ctx, &check->race, program->shared_bytes,
                       granule_of(program, TS_SPACE_SHARED), program->warps_per_block));
+  check->race.order = check->order;
+  if (program->blocks_per_cluster > 1) TS_TRY(ts_race_init_peers(check->ctx, &check->race));
   return ts__check_value_block_init(check);
 }
 
@@ -157,11 +133,7 @@ enum ts_status ts__check_launch(struct ts_ctx *ctx, struct ts__program *program,
   struct ts__check launch = {.ctx = ctx, .program = program, .run = run};
   program->check = checks;
   program->global_granule_bytes = granule_of(program, TS_SPACE_GLOBAL);
-  launch.checks_blocks = !synchronises_blocks(program) && count == 1;
-  if (!launch.checks_blocks)
-    remark(ctx, program,
-           "blocks of this kernel may wait for each other; races between blocks are not looked "
-           "for");
+  TS_TRY(ts__check_order_launch(ctx, program, &launch));
   find_written(program, run);
   if (program->options->check_speed) {
     ts__check_occupancy(ctx, program);
@@ -181,6 +153,7 @@ void ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *program) {
   if (!program->check) return;
   if (program->check->speed) ts__check_speed_report(program->check);
   if (program->check->run) free_shadows(program->check->run);
+  ts__check_order_launch_end(program->check);
   for (uint32_t i = 0; i < program->blocks_per_unit; i++) {
     ts_race_free(&program->check[i].race);
     ts_vec_free(&program->check[i].mbarriers, ctx->allocator);
@@ -189,7 +162,8 @@ void ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *program) {
 
 void ts__check_block_start(struct ts__block *block) {
   struct ts__check *check = block->check;
-  ts_race_reset(&check->race);
+  ts_race_reset(&check->race, block->index);
+  ts__check_order_block(block);
   memset(check->barriers, 0, sizeof check->barriers);
   memset(check->tags, 0, check->tag_count * sizeof *check->tags);
   check->mbarriers.count = 0;
@@ -295,12 +269,18 @@ void ts__check_mbarrier_init(struct ts__warp *warp, const struct ts__code *code,
   object->address = address;
 }
 
+struct ts_clock *ts__check_mbarrier_clock(struct ts__check *check, uint32_t address,
+                                          uint64_t phase) {
+  struct ts__phase_clocks *object = find_mbarrier(check, address);
+  return object ? phase_clock(object, phase) : NULL;
+}
+
 void ts__check_mbarrier_arrive(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                                uint32_t address, uint64_t phase) {
   struct ts__check *check = warp->block->check;
-  struct ts__phase_clocks *object = find_mbarrier(check, address);
+  struct ts_clock *clock = ts__check_mbarrier_clock(check, address, phase);
   check_mbarrier_order(warp, code, lane, address);
-  if (object) ts_race_release(&check->race, warp->index, phase_clock(object, phase));
+  if (clock) ts_race_release(&check->race, warp->index, clock);
 }
 
 void ts__check_mbarrier_pass(struct ts__warp *warp, uint32_t address, uint64_t phases) {
@@ -350,8 +330,13 @@ static const char *race_hint(enum ts_space space, bool other_is_block, bool is_r
   if (is_refill)
     return "let the readers arrive at an mbarrier (or barrier) after their last read, and the "
            "warp that refills wait for it";
+  if (other_is_block && space == TS_SPACE_SHARED)
+    return "a barrier of the cluster between the two, or an arrival of cluster scope at an mbarrier "
+           "for which the other block waits";
   if (other_is_block)
-    return "blocks have no order: give each its own elements, or use atomics or another launch";
+    return "give each block its own elements, or order them: a release (fence of the device, then "
+           "an atomic) by the first and an acquire by the second, a barrier of the grid, or another "
+           "launch";
   if (space == TS_SPACE_GLOBAL) return "a barrier of the block between the two, or atomics";
   return "a barrier between the two: bar.sync by both warps, or an mbarrier at which the first "
          "arrives and for which the second waits";
@@ -360,20 +345,29 @@ static const char *race_hint(enum ts_space space, bool other_is_block, bool is_r
 void ts__check_conflict(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
                         uint32_t lane, bool is_write, const struct ts_conflict *conflict,
                         uint64_t address, uint64_t size_bytes) {
+  ts__check_conflict_in(warp, code, warp->block, space, lane, is_write, conflict, address,
+                        size_bytes);
+}
+
+void ts__check_conflict_in(struct ts__warp *warp, const struct ts__code *code,
+                           const struct ts__block *owner, enum ts_space space, uint32_t lane,
+                           bool is_write, const struct ts_conflict *conflict, uint64_t address,
+                           uint64_t size_bytes) {
   const struct ts__program *program = warp->program;
   bool is_global = space == TS_SPACE_GLOBAL;
-  bool other_is_block = is_global && conflict->other_block != warp->block->index;
+  bool other_is_block = conflict->other_block != warp->block->index;
   bool other_reads = conflict->kind == TS_CONFLICT_WRITE_AFTER_READ;
   bool is_refill = !is_global && other_reads &&
                    (code->op == TS_OP_tma_load || code->op == TS_OP_tma_load_im2col ||
                     code->op == TS_OP_tma_load_multicast || code->op == TS_OP_bulk_load ||
                     code->op == TS_OP_cp_async);
-  char where[160], who[64];
+  char where[160], who[64], whose[32] = "";
+  if (owner != warp->block) snprintf(whose, sizeof whose, " of block %u", owner->index);
   if (other_is_block)
     snprintf(who, sizeof who, "block %u", conflict->other_block);
   else
     snprintf(who, sizeof who, "warp %u", conflict->other_warp);
-  ts__check_place_text(warp->block, space, address, where, sizeof where);
+  ts__check_place_text(owner, space, address, where, sizeof where);
   const char *mnemonic = ts_op_info((enum ts_op)code->op)->mnemonic;
   const char *other = conflict->other_insn < program->code_count
                           ? ts_op_info((enum ts_op)program->code[conflict->other_insn].op)->mnemonic
@@ -392,7 +386,7 @@ void ts__check_conflict(struct ts__warp *warp, const struct ts__code *code, enum
              : is_refill ? TS_DIAG_RACE_REFILL
                          : TS_DIAG_RACE_SHARED,
              lane, conflict->other_insn, race_hint(space, other_is_block, is_refill),
-             "%s of warp %u %s %llu bytes at %s, which %s of %s %s; nothing orders the two",
+             "%s of warp %u %s %llu bytes at %s%s, which %s of %s %s; nothing orders the two",
              mnemonic, warp->index, is_write ? "writes" : "reads", (unsigned long long)size_bytes,
-             where, other, who, other_reads ? "reads" : "writes");
+             where, whose, other, who, other_reads ? "reads" : "writes");
 }

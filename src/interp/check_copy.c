@@ -92,12 +92,6 @@ static void tag_box(struct ts__check *check, const struct ts__copy *copy) {
   }
 }
 
-static void clear_tags(struct ts__check *check, uint64_t address, uint64_t size_bytes) {
-  for (uint64_t i = address / CHUNK_BYTES;
-       i < check->tag_count && i * CHUNK_BYTES < address + size_bytes; i++)
-    check->tags[i].place = 0;
-}
-
 static uint64_t shared_address(const struct ts__copy *copy) {
   bool is_box = copy->kind == TS__COPY_TMA_LOAD || copy->kind == TS__COPY_TMA_STORE;
   return is_box ? copy->box.shared_address : copy->shared;
@@ -114,7 +108,7 @@ static void cp_async_range(struct ts__warp *warp, const struct ts__copy *copy, b
   struct ts_conflict conflict = ts_race_write(&check->race, who, begin, end - begin);
   /* What is rewritten at the wait has been reported at the issue. */
   if (is_async) report(warp, copy, TS_SPACE_SHARED, true, &conflict);
-  clear_tags(check, begin, end - begin);
+  ts__check_clear_tags(check, begin, end - begin);
 }
 
 /* Lanes whose destinations follow one another are one range. */
@@ -174,7 +168,8 @@ void ts__check_copy_issue(struct ts__warp *warp, const struct ts__copy *copy) {
   struct ts_conflict conflict;
   global_side(warp, copy);
   if (copy->to != warp->block) {
-    ts__check_remote_write(copy->to, copy->code, address, copy->size_bytes);
+    ts__check_peer_access(warp, copy->code, ts__first_lane(copy->lanes), copy->to, address,
+                          copy->size_bytes, true, true);
     return;
   }
   switch (copy->kind) {
@@ -187,22 +182,13 @@ void ts__check_copy_issue(struct ts__warp *warp, const struct ts__copy *copy) {
     report(warp, copy, TS_SPACE_SHARED, true, &conflict);
     ts__check_mbarrier_bytes(warp, copy->code, ts__first_lane(copy->lanes), address,
                              copy->size_bytes);
-    clear_tags(check, address, copy->size_bytes);
+    ts__check_clear_tags(check, address, copy->size_bytes);
     if (copy->kind == TS__COPY_TMA_LOAD) tag_box(check, copy);
     return;
   case TS__COPY_TMA_STORE:
   case TS__COPY_BULK_STORE: check_source(warp, copy, address); return;
   case TS__COPY_CP_ARRIVE: return;
   }
-}
-
-/* Another block writes: its clocks are not this block's, so the write counts as ordered by what the
- * cluster waits for. */
-void ts__check_remote_write(struct ts__block *block, const struct ts__code *code, uint64_t address,
-                            uint64_t size_bytes) {
-  struct ts_accessor who = {.warp = 0, .insn = code->insn, .is_async = true};
-  ts_race_write(&block->check->race, who, address, size_bytes);
-  clear_tags(block->check, address, size_bytes);
 }
 
 /* From here on the warp may let others know: a source is free, a destination is as if the warp had

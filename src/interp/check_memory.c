@@ -91,8 +91,9 @@ static uint32_t unset_lanes(const struct ts_race *race, const struct ts__access 
   return lanes;
 }
 
-static void clear_tags(struct ts__check *check, uint64_t begin, uint64_t end) {
-  for (uint64_t i = begin / ROW_BYTES; i < check->tag_count && i * ROW_BYTES < end; i++)
+void ts__check_clear_tags(struct ts__check *check, uint64_t address, uint64_t size_bytes) {
+  for (uint64_t i = address / ROW_BYTES;
+       i < check->tag_count && i * ROW_BYTES < address + size_bytes; i++)
     check->tags[i].place = 0;
 }
 
@@ -113,7 +114,7 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
                                       : ts_race_write(&check->race, who, begin, size_bytes);
     shared_conflict(warp, code, kind != TS__ACCESS_READ, access, &conflict);
     if (kind == TS__ACCESS_READ) continue;
-    clear_tags(check, begin, spans[i].end);
+    ts__check_clear_tags(check, begin, size_bytes);
     ts__check_mbarrier_bytes(warp, code, spans[i].lane, begin, size_bytes);
   }
   if (kind == TS__ACCESS_WRITE) {
@@ -134,7 +135,7 @@ void ts__check_write(struct ts__warp *warp, const struct ts__code *code, uint32_
   struct ts__check *check = warp->block->check;
   struct ts_accessor who = {.warp = warp->index, .insn = code->insn};
   struct ts_conflict conflict = ts_race_write(&check->race, who, address, size_bytes);
-  clear_tags(check, address, address + size_bytes);
+  ts__check_clear_tags(check, address, size_bytes);
   if (conflict.kind != TS_CONFLICT_NONE)
     ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, true, &conflict, address, size_bytes);
 }
@@ -276,8 +277,11 @@ enum ts__step ts__check_access(struct ts__warp *warp, const struct ts__code *cod
                                const struct ts__access *access) {
   if (warp->block->check->speed) ts__check_speed_access(warp, code, space, access);
   if (!access->mask) return TS__STEP_NEXT;
-  return space == TS_SPACE_SHARED ? check_shared(warp, code, kind, access)
-                                  : check_global(warp, code, kind, access);
+  enum ts__step step = space == TS_SPACE_SHARED ? check_shared(warp, code, kind, access)
+                                                : check_global(warp, code, kind, access);
+  if (kind == TS__ACCESS_ATOMIC && warp->block->check->order)
+    ts__check_atomic_order(warp, code, space, access);
+  return step;
 }
 
 /* --- rows of matrices */
@@ -336,7 +340,7 @@ enum ts__step ts__check_rows(struct ts__warp *warp, const struct ts__code *code,
       ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, is_store, &conflict, address,
                          ROW_BYTES);
     if (is_store)
-      clear_tags(check, address, address + ROW_BYTES);
+      ts__check_clear_tags(check, address, ROW_BYTES);
     else if (!ts_race_is_initialised(&check->race, address, ROW_BYTES))
       unset |= 1u << lane;
     tags[lane % 8] = &check->tags[address / ROW_BYTES];

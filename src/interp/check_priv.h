@@ -5,8 +5,8 @@
  * change values, waits or the order of a run. One worker runs all blocks, so that accesses of
  * blocks to global memory meet in one shadow.
  *
- * Files: check.c (life, reports, barriers and clocks), check_memory.c (loads, stores, atomics,
- * matrices), check_copy.c (asynchronous copies, wgmma operands, layouts), check_value.c (values
+ * Files: check.c (life, reports, barriers and clocks), check_order.c (order between blocks),
+ * check_memory.c (loads, stores, atomics, matrices), check_copy.c (asynchronous copies, wgmma operands, layouts), check_value.c (values
  * that were never set), check_number.c (numeric alarms), check_speed.c (performance remarks). */
 #ifndef TS_INTERP_CHECK_PRIV_H
 #define TS_INTERP_CHECK_PRIV_H
@@ -87,7 +87,7 @@ struct ts__check {
   struct ts__program *program;
   struct ts__check_run *run;
   struct ts_race race;
-  struct ts__phase_clocks barriers[TS__NAMED_BARRIERS + TS__GROUP_SCOPES];
+  struct ts__phase_clocks barriers[TS__NAMED_BARRIERS + TS__GROUP_SCOPES]; /* then of groups */
   TS_VEC(struct ts__phase_clocks) mbarriers;
   struct ts__chunk_tag *tags; /* per 16 bytes of shared memory */
   size_t tag_count;
@@ -96,9 +96,11 @@ struct ts__check {
   const uint32_t *unset_regs; /* word offsets of registers that may be read before they are set */
   uint32_t unset_reg_count;
   struct ts__held_conflict held;
-  bool checks_blocks;      /* false: blocks synchronise in ways that are not followed */
-  struct ts__speed *speed; /* per instruction; NULL without remarks */
-  struct ts__exec *exec;   /* by code index: what the checks stand before */
+  bool checks_blocks;          /* false: there are too many warps to follow how blocks wait */
+  struct ts_order *order;      /* of the launch; NULL: no block can wait for another */
+  struct ts_known_set *groups; /* of the unit's grid, then of its clusters: two phases each */
+  struct ts__speed *speed;     /* per instruction; NULL without remarks */
+  struct ts__exec *exec;       /* by code index: what the checks stand before */
 };
 
 /* --- life (check.c) */
@@ -122,12 +124,39 @@ void ts__check_mbarrier_arrive(struct ts__warp *warp, const struct ts__code *cod
                                uint32_t address, uint64_t phase);
 /* The warp knows that `phases` phases are complete. */
 void ts__check_mbarrier_pass(struct ts__warp *warp, uint32_t address, uint64_t phases);
+/* The clock of the phase of an mbarrier; NULL: it has not been initialised. */
+struct ts_clock *ts__check_mbarrier_clock(struct ts__check *check, uint32_t address,
+                                          uint64_t phase);
 void ts__check_mbarrier_init(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                              uint32_t address);
 /* Data written over an mbarrier that has been initialised. */
 void ts__check_mbarrier_bytes(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                               uint64_t address, uint64_t size_bytes);
 void ts__check_fence_async(struct ts__warp *warp);
+/* --- order between blocks (check_order.c) */
+/* Decides whether the launch's blocks are followed, and makes what that takes. */
+enum ts_status ts__check_order_launch(struct ts_ctx *ctx, struct ts__program *program,
+                                      struct ts__check *launch);
+void ts__check_order_launch_end(struct ts__check *launch);
+/* After the places of all blocks of the unit are known. */
+void ts__check_order_block(struct ts__block *block);
+/* fence and fence.mbarrier_init. */
+void ts__check_fence(struct ts__warp *warp, const struct ts__code *code);
+/* An atomic, as a message between warps. */
+void ts__check_atomic_order(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
+                            const struct ts__access *access);
+/* Barriers of clusters and grids. */
+void ts__check_group_arrive(struct ts__warp *warp, const struct ts__code *code,
+                            enum ts__group_scope scope, uint64_t phase);
+void ts__check_group_pass(struct ts__warp *warp, enum ts__group_scope scope, uint64_t phase);
+/* An arrival at an mbarrier of another block. */
+void ts__check_peer_arrive(struct ts__warp *warp, const struct ts__code *code,
+                           struct ts__block *block, uint32_t address, uint64_t phase);
+/* An access to shared memory of another block of the cluster. */
+void ts__check_peer_access(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                           struct ts__block *block, uint64_t address, uint64_t size_bytes,
+                           bool is_write, bool is_async);
+
 /* Reports mbarriers whose transaction counts are not zero: at the end and at a deadlock. */
 void ts__check_counts(struct ts__block *block);
 
@@ -145,6 +174,8 @@ struct ts_conflict ts__check_global_range(struct ts__warp *warp, struct ts_acces
 /* Remarks once per buffer on sums of floats by several warps or blocks. */
 void ts__check_order(struct ts__warp *warp, const struct ts__code *code, uint64_t address,
                      enum ts_dtype dtype, enum ts_ir_reduce reduce);
+/* The 16-byte chunks of the range are no longer those of a TMA load. */
+void ts__check_clear_tags(struct ts__check *check, uint64_t address, uint64_t size_bytes);
 /* A plain write of shared memory by an instruction that is no store. */
 void ts__check_write(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                      uint64_t address, uint64_t size_bytes);
@@ -156,9 +187,6 @@ enum ts__step ts__check_rows(struct ts__warp *warp, const struct ts__code *code,
 /* Asynchronous copies, when issued, and when all lanes have waited for them. */
 void ts__check_copy_issue(struct ts__warp *warp, const struct ts__copy *copy);
 void ts__check_copy_waited(struct ts__warp *warp, const struct ts__copy *copy);
-/* A write from another block of the cluster. */
-void ts__check_remote_write(struct ts__block *block, const struct ts__code *code, uint64_t address,
-                            uint64_t size_bytes);
 /* Rows of A and columns of B that take in bytes which nobody has written, bit by bit. */
 struct ts__unset_lines {
   uint64_t bits[4]; /* at most 256 */
@@ -190,6 +218,11 @@ void ts__check_wgmma_fence(struct ts__warp *warp);
 void ts__check_conflict(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
                         uint32_t lane, bool is_write, const struct ts_conflict *conflict,
                         uint64_t address, uint64_t size_bytes);
+/* The same; the address is one of owner's shared memory. */
+void ts__check_conflict_in(struct ts__warp *warp, const struct ts__code *code,
+                           const struct ts__block *owner, enum ts_space space, uint32_t lane,
+                           bool is_write, const struct ts_conflict *conflict, uint64_t address,
+                           uint64_t size_bytes);
 /* "element 12 of buffer A" or "shared 0x40 (buf + 64)". */
 const char *ts__check_place_text(const struct ts__block *block, enum ts_space space,
                                  uint64_t address, char *text, size_t size_bytes);

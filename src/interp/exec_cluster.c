@@ -45,7 +45,7 @@ static enum ts__step arrive(struct ts__warp *warp, const struct ts__code *code,
   uint32_t threads = (uint32_t)__builtin_popcount(warp->active);
   warp->group_phase[scope] = group->phase + 1;
   if (warp->block->check)
-    ts__check_barrier_arrive(warp, code, TS__NAMED_BARRIERS + scope, group->phase);
+    ts__check_group_arrive(warp, code, scope, group->phase);
   warp->block->group_warps[scope] |= (uint64_t)1 << warp->index;
   group->arrived_threads += threads;
   if (emit_group(warp, code, TS_EVENT_ARRIVE, scope, group->phase, threads) != TS_OK)
@@ -62,7 +62,7 @@ static enum ts__step wait(struct ts__warp *warp, const struct ts__code *code,
   }
   uint64_t phase = warp->group_phase[scope] - 1;
   warp->group_phase[scope] = 0;
-  if (warp->block->check) ts__check_barrier_pass(warp, TS__NAMED_BARRIERS + scope, phase);
+  if (warp->block->check) ts__check_group_pass(warp, scope, phase);
   enum ts_status status = emit_group(warp, code, TS_EVENT_WAIT, scope, phase, 0);
   return status == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
 }
@@ -236,8 +236,9 @@ enum ts__step ts__exec_st_cluster(struct ts__warp *warp, const struct ts__code *
     ts_dtype_pack((enum ts_dtype)code->dtype, bytes, components, code->lanes);
     struct ts__block *target = ts__cluster_block(warp, code, lane, ranks[lane]);
     if (warp->block->check && target)
-      ts__check_remote_write(target, code, addresses[lane],
-                             ts_dtype_packed_bytes((enum ts_dtype)code->dtype, code->lanes));
+      ts__check_peer_access(warp, code, lane, target, addresses[lane],
+                            ts_dtype_packed_bytes((enum ts_dtype)code->dtype, code->lanes), true,
+                            false);
   }
   return ts__after_checks(warp);
 }
@@ -254,6 +255,11 @@ enum ts__step ts__exec_ld_cluster(struct ts__warp *warp, const struct ts__code *
     uint64_t components[TS_MAX_VECTOR_LANES];
     const uint8_t *bytes = find_bytes(warp, code, lane, addresses[lane], ranks[lane], false);
     if (!bytes) continue;
+    struct ts__block *target = ts__cluster_block(warp, code, lane, ranks[lane]);
+    if (warp->block->check && target)
+      ts__check_peer_access(warp, code, lane, target, addresses[lane],
+                            ts_dtype_packed_bytes((enum ts_dtype)code->dtype, code->lanes), false,
+                            false);
     ts_dtype_unpack((enum ts_dtype)code->dtype, components, bytes, code->lanes);
     for (uint32_t i = 0; i < code->lanes; i++) {
       if (is_wide)

@@ -176,6 +176,8 @@ static enum ts__step expect_and_arrive(struct ts__warp *warp, const struct ts__c
   if (step != TS__STEP_NEXT) return step;
   if (warp->block->check && arrives && block == warp->block)
     ts__check_mbarrier_arrive(warp, code, lane, mbarrier->address, mbarrier->phase);
+  else if (warp->block->check && arrives)
+    ts__check_peer_arrive(warp, code, block, mbarrier->address, mbarrier->phase);
   if (expects) {
     mbarrier->tx_bytes += (int64_t)bytes;
     mbarrier->tx_insn = code->insn;

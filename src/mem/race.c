@@ -30,11 +30,23 @@ enum ts_status ts_race_init(struct ts_ctx *ctx, struct ts_race *race, uint64_t s
     ts_race_free(race);
     return ts_fail_memory(ctx);
   }
-  ts_race_reset(race);
+  ts_race_reset(race, 0);
   return TS_OK;
 }
 
-void ts_race_reset(struct ts_race *race) {
+enum ts_status ts_race_init_peers(struct ts_ctx *ctx, struct ts_race *race) {
+  race->peer_reads = allocate(ctx->allocator, race->cell_count, sizeof *race->peer_reads);
+  return race->peer_reads ? TS_OK : ts_fail_memory(ctx);
+}
+
+void ts_race_reset(struct ts_race *race, uint32_t block) {
+  race->first_agent = block * race->warp_count;
+  memset(race->far, 0, sizeof race->far);
+  memset(race->far_fenced, 0, sizeof race->far_fenced);
+  memset(race->far_read, 0, sizeof race->far_read);
+  memset(race->fenced, 0, sizeof race->fenced);
+  if (race->peer_reads)
+    memset(race->peer_reads, 0, (size_t)race->touched_end * sizeof *race->peer_reads);
   memset(race->cells, 0, (size_t)race->touched_end * sizeof *race->cells);
   memset(race->read_stamps, 0, (size_t)(race->touched_end * race->warp_count) * sizeof(uint32_t));
   race->touched_end = 0;
@@ -49,28 +61,42 @@ void ts_race_free(struct ts_race *race) {
   release(race->allocator, race->cells, race->cell_count * sizeof *race->cells);
   release(race->allocator, race->read_stamps,
           race->cell_count * race->warp_count * sizeof(uint32_t));
+  release(race->allocator, race->peer_reads, race->cell_count * sizeof *race->peer_reads);
   race->cells = NULL;
   race->read_stamps = NULL;
+  race->peer_reads = NULL;
 }
 
-static void note(struct ts_conflict *conflict, enum ts_conflict_kind kind, uint32_t warp,
-                 uint32_t insn, uint64_t address) {
+/* agent: the other one. */
+static void note(const struct ts_race *race, struct ts_conflict *conflict,
+                 enum ts_conflict_kind kind, uint32_t agent, uint32_t insn, uint64_t cell) {
   if (conflict->kind != TS_CONFLICT_NONE) return;
-  *conflict = (struct ts_conflict){
-      .kind = kind, .other_warp = warp, .other_insn = insn, .address = address};
+  *conflict = (struct ts_conflict){.kind = kind,
+                                   .other_warp = agent % race->warp_count,
+                                   .other_block = agent / race->warp_count,
+                                   .other_insn = insn,
+                                   .address = cell << race->granule_shift};
+}
+
+static uint32_t writer_of(const struct ts_race *race, const struct ts_race_cell *cell) {
+  uint32_t first = cell->write_peer ? race->peer_agents[cell->write_peer - 1] : race->first_agent;
+  return first + cell->write_warp;
 }
 
 static bool is_write_ordered(const struct ts_race *race, const struct ts_race_cell *cell,
                              struct ts_accessor who) {
-  return cell->is_async || cell->write_warp == who.warp ||
-         cell->write_stamp <= race->clock[who.warp][cell->write_warp] ||
-         (who.is_atomic && cell->is_atomic);
+  if (cell->is_async || (who.is_atomic && cell->is_atomic)) return true;
+  if (cell->write_peer)
+    return cell->write_stamp <= ts_far_stamp(race->far[who.warp], writer_of(race, cell));
+  return cell->write_warp == who.warp ||
+         cell->write_stamp <= race->clock[who.warp][cell->write_warp];
 }
 
-/* Generic writes reach asynchronous accesses only through a proxy fence. */
+/* Generic writes reach asynchronous accesses only through a proxy fence. Whether a warp of another
+ * block had one is not followed. */
 static bool is_write_visible(const struct ts_race *race, const struct ts_race_cell *cell,
                              uint32_t warp) {
-  return cell->is_async || cell->is_fenced ||
+  return cell->is_async || cell->is_fenced || cell->write_peer ||
          cell->write_stamp <= race->visible[warp][cell->write_warp];
 }
 
@@ -97,11 +123,10 @@ struct ts_conflict ts_race_check_read(const struct ts_race *race, struct ts_acce
     const struct ts_race_cell *cell = &race->cells[i];
     if (cell->write_stamp == 0) continue;
     if (!is_write_ordered(race, cell, who))
-      note(&conflict, TS_CONFLICT_READ_AFTER_WRITE, cell->write_warp, cell->write_insn,
-           i << race->granule_shift);
+      note(race, &conflict, TS_CONFLICT_READ_AFTER_WRITE, writer_of(race, cell), cell->write_insn,
+           i);
     else if (who.is_async && !is_write_visible(race, cell, who.warp))
-      note(&conflict, TS_CONFLICT_PROXY, cell->write_warp, cell->write_insn,
-           i << race->granule_shift);
+      note(race, &conflict, TS_CONFLICT_PROXY, writer_of(race, cell), cell->write_insn, i);
   }
   return conflict;
 }
@@ -147,12 +172,16 @@ struct ts_conflict ts_race_write(struct ts_race *race, struct ts_accessor who, u
   for (uint64_t i = range.first; i < range.end; i++) {
     struct ts_race_cell *cell = &race->cells[i];
     if (conflict.kind == TS_CONFLICT_NONE) {
-      uint64_t at = i << race->granule_shift;
       uint32_t reader = unordered_reader(race, &race->read_stamps[i * race->warp_count], who.warp);
+      const struct ts_peer_read *peer_read = race->peer_reads ? &race->peer_reads[i] : NULL;
       if (cell->write_stamp && !is_write_ordered(race, cell, who))
-        note(&conflict, TS_CONFLICT_WRITE_AFTER_WRITE, cell->write_warp, cell->write_insn, at);
+        note(race, &conflict, TS_CONFLICT_WRITE_AFTER_WRITE, writer_of(race, cell),
+             cell->write_insn, i);
       else if (reader < race->warp_count)
-        note(&conflict, TS_CONFLICT_WRITE_AFTER_READ, reader, cell->read_insn, at);
+        note(race, &conflict, TS_CONFLICT_WRITE_AFTER_READ, race->first_agent + reader,
+             cell->read_insn, i);
+      else if (peer_read && peer_read->stamp > ts_far_stamp(race->far[who.warp], peer_read->agent))
+        note(race, &conflict, TS_CONFLICT_WRITE_AFTER_READ, peer_read->agent, peer_read->insn, i);
     }
     fresh.read_insn = cell->read_insn;
     *cell = fresh;
@@ -178,25 +207,150 @@ void ts_race_set_initialised(struct ts_race *race, uint64_t address, uint64_t si
 
 /* --- order */
 
+static void raise(uint32_t *stamps, const uint32_t *others, uint32_t count) {
+  for (uint32_t v = 0; v < count; v++)
+    if (others[v] > stamps[v]) stamps[v] = others[v];
+}
+
 void ts_race_release(struct ts_race *race, uint32_t warp, struct ts_clock *clock) {
-  for (uint32_t v = 0; v < race->warp_count; v++) {
-    if (race->clock[warp][v] > clock->clock[v]) clock->clock[v] = race->clock[warp][v];
-    if (race->visible[warp][v] > clock->visible[v]) clock->visible[v] = race->visible[warp][v];
+  raise(clock->clock, race->clock[warp], race->warp_count);
+  raise(clock->visible, race->visible[warp], race->warp_count);
+  if (race->order) {
+    raise(clock->fenced, race->fenced[warp], race->warp_count);
+    clock->far = ts_far_join(race->order, clock->far, race->far[warp]);
+    clock->far_fenced = ts_far_join(race->order, clock->far_fenced, race->far_fenced[warp]);
   }
   race->clock[warp][warp]++;
 }
 
 void ts_race_acquire(struct ts_race *race, uint32_t warp, const struct ts_clock *clock) {
-  for (uint32_t v = 0; v < race->warp_count; v++) {
-    if (v != warp && clock->clock[v] > race->clock[warp][v]) race->clock[warp][v] = clock->clock[v];
-    if (clock->visible[v] > race->visible[warp][v]) race->visible[warp][v] = clock->visible[v];
-  }
+  uint32_t own = race->clock[warp][warp];
+  raise(race->clock[warp], clock->clock, race->warp_count);
+  race->clock[warp][warp] = own;
+  raise(race->visible[warp], clock->visible, race->warp_count);
+  if (!race->order) return;
+  raise(race->fenced[warp], clock->fenced, race->warp_count);
+  race->far[warp] = ts_far_join(race->order, race->far[warp], clock->far);
+  race->far_fenced[warp] = ts_far_join(race->order, race->far_fenced[warp], clock->far_fenced);
 }
 
 void ts_race_fence_async(struct ts_race *race, uint32_t warp) {
   memcpy(race->visible[warp], race->clock[warp], sizeof race->visible[warp]);
   /* Later writes of the warp must not count as fenced. */
   race->clock[warp][warp]++;
+}
+
+/* --- order between blocks */
+
+void ts_race_fence(struct ts_race *race, uint32_t warp) {
+  ts_race_learn(race, warp, race->far_read[warp], true);
+  race->far_read[warp] = NULL;
+  memcpy(race->fenced[warp], race->clock[warp], sizeof race->fenced[warp]);
+  race->far_fenced[warp] = race->far[warp];
+  race->clock[warp][warp]++;
+}
+
+const struct ts_far *ts_race_told(struct ts_race *race, uint32_t warp, enum ts_tell tell) {
+  bool is_all = tell == TS_TELL_ALL;
+  if (tell == TS_TELL_NOTHING) return NULL;
+  const struct ts_far *told =
+      ts_far_with(race->order, is_all ? race->far[warp] : race->far_fenced[warp], race->first_agent,
+                  is_all ? race->clock[warp] : race->fenced[warp], race->warp_count);
+  if (is_all) race->clock[warp][warp]++;
+  return told;
+}
+
+/* What the set says about the block's own warps. */
+static void raise_own(const struct ts_race *race, uint32_t *stamps, const struct ts_far *far) {
+  for (uint32_t v = 0; v < race->warp_count; v++) {
+    uint32_t stamp = ts_far_stamp(far, race->first_agent + v);
+    if (stamp > stamps[v]) stamps[v] = stamp;
+  }
+}
+
+void ts_race_learn_own(struct ts_race *race, uint32_t warp, const struct ts_far *far) {
+  uint32_t own = race->clock[warp][warp];
+  raise_own(race, race->clock[warp], far);
+  race->clock[warp][warp] = own;
+}
+
+void ts_race_learn(struct ts_race *race, uint32_t warp, const struct ts_far *far, bool is_acquire) {
+  const struct ts_far **known = is_acquire ? &race->far[warp] : &race->far_read[warp];
+  const struct ts_far *joined = ts_far_join(race->order, *known, far);
+  if (joined == *known) return;
+  *known = joined;
+  if (is_acquire) ts_race_learn_own(race, warp, far);
+}
+
+void ts_race_tell_clock(struct ts_race *race, struct ts_clock *clock, const struct ts_far *far) {
+  clock->far = ts_far_join(race->order, clock->far, far);
+  raise_own(race, clock->clock, far);
+}
+
+/* Whether what the agent did up to the stamp is ordered before the peer's warp. */
+static bool peer_knows(const struct ts_race *peer, uint32_t warp, uint32_t agent, uint32_t stamp) {
+  uint32_t own = agent - peer->first_agent;
+  if (own < peer->warp_count) return own == warp || stamp <= peer->clock[warp][own];
+  return stamp <= ts_far_stamp(peer->far[warp], agent);
+}
+
+struct ts_conflict ts_race_peer_read(struct ts_race *race, const struct ts_race *peer,
+                                     struct ts_accessor who, uint64_t address,
+                                     uint64_t size_bytes) {
+  struct ts_conflict conflict = {0};
+  struct range range = range_of(race->cell_count, race->granule_shift, address, size_bytes);
+  struct ts_peer_read read = {peer->first_agent + who.warp, peer->clock[who.warp][who.warp],
+                              who.insn};
+  for (uint64_t i = range.first; i < range.end; i++) {
+    const struct ts_race_cell *cell = &race->cells[i];
+    if (cell->write_stamp && !cell->is_async &&
+        !peer_knows(peer, who.warp, writer_of(race, cell), cell->write_stamp))
+      note(race, &conflict, TS_CONFLICT_READ_AFTER_WRITE, writer_of(race, cell), cell->write_insn,
+           i);
+    if (race->peer_reads) race->peer_reads[i] = read;
+  }
+  touch(race, range);
+  return conflict;
+}
+
+/* The first read of the cell that the peer's warp does not know of. */
+static struct ts_peer_read unknown_read(const struct ts_race *race, const struct ts_race *peer,
+                                        uint32_t warp, uint64_t cell) {
+  const uint32_t *stamps = &race->read_stamps[cell * race->warp_count];
+  for (uint32_t v = 0; v < race->warp_count; v++)
+    if (stamps[v] && !peer_knows(peer, warp, race->first_agent + v, stamps[v]))
+      return (struct ts_peer_read){race->first_agent + v, stamps[v], race->cells[cell].read_insn};
+  struct ts_peer_read read = {0};
+  if (race->peer_reads) read = race->peer_reads[cell];
+  if (read.stamp && peer_knows(peer, warp, read.agent, read.stamp)) read.stamp = 0;
+  return read;
+}
+
+struct ts_conflict ts_race_peer_write(struct ts_race *race, const struct ts_race *peer,
+                                      uint32_t rank, struct ts_accessor who, uint64_t address,
+                                      uint64_t size_bytes) {
+  struct ts_conflict conflict = {0};
+  struct range range = range_of(race->cell_count, race->granule_shift, address, size_bytes);
+  struct ts_race_cell fresh = {.write_stamp = peer->clock[who.warp][who.warp],
+                               .write_insn = who.insn,
+                               .write_warp = (uint8_t)who.warp,
+                               .write_peer = (uint8_t)(rank + 1),
+                               .is_async = who.is_async,
+                               .is_initialised = true};
+  for (uint64_t i = range.first; i < range.end; i++) {
+    struct ts_race_cell *cell = &race->cells[i];
+    struct ts_peer_read read = unknown_read(race, peer, who.warp, i);
+    if (cell->write_stamp && !cell->is_async &&
+        !peer_knows(peer, who.warp, writer_of(race, cell), cell->write_stamp))
+      note(race, &conflict, TS_CONFLICT_WRITE_AFTER_WRITE, writer_of(race, cell), cell->write_insn,
+           i);
+    else if (read.stamp)
+      note(race, &conflict, TS_CONFLICT_WRITE_AFTER_READ, read.agent, read.insn, i);
+    fresh.read_insn = cell->read_insn;
+    *cell = fresh;
+  }
+  touch(race, range);
+  return conflict;
 }
 
 /* --- global memory */
@@ -224,9 +378,15 @@ struct global_accessor {
   bool checks_blocks;
 };
 
+/* Whether the warp has been told of the access by another block. */
+static bool is_known(const struct global_accessor *by, const struct ts_global_access *other) {
+  uint32_t agent = (other->block - 1) * by->order->warp_count + other->warp;
+  return by->order->order && other->stamp <= ts_far_stamp(by->order->far[by->who.warp], agent);
+}
+
 static bool is_ordered(const struct global_accessor *by, const struct ts_global_access *other) {
   if (other->block == 0 || (other->is_atomic && by->who.is_atomic)) return true;
-  if (other->block != by->block + 1) return !by->checks_blocks;
+  if (other->block != by->block + 1) return !by->checks_blocks || is_known(by, other);
   return other->warp == by->who.warp || other->stamp <= by->order->clock[by->who.warp][other->warp];
 }
 
@@ -252,10 +412,7 @@ struct ts_conflict ts_global_race_read(struct ts_global_race *race, const struct
     struct ts_global_cell *cell = &race->cells[i];
     if (!is_ordered(&by, &cell->write))
       note_global(&conflict, TS_CONFLICT_READ_AFTER_WRITE, &cell->write, i << race->granule_shift);
-    if (cell->read.block && cell->read.block != block + 1) {
-      cell->other_block = cell->read.block;
-      cell->other_insn = cell->read.insn;
-    }
+    if (cell->read.block && cell->read.block != block + 1) cell->other_read = cell->read;
     cell->read = access;
   }
   return conflict;
@@ -264,7 +421,7 @@ struct ts_conflict ts_global_race_read(struct ts_global_race *race, const struct
 /* An atomic of one warp after one of another that nothing orders. */
 static bool is_contention(const struct global_accessor *by, const struct ts_global_access *other) {
   if (!by->who.is_atomic || !other->is_atomic || other->block == 0) return false;
-  if (other->block != by->block + 1) return true;
+  if (other->block != by->block + 1) return !is_known(by, other);
   return other->warp != by->who.warp && other->stamp > by->order->clock[by->who.warp][other->warp];
 }
 
@@ -279,13 +436,12 @@ struct ts_conflict ts_global_race_write(struct ts_global_race *race, const struc
   for (uint64_t i = range.first; i < range.end; i++) {
     struct ts_global_cell *cell = &race->cells[i];
     uint64_t at = i << race->granule_shift;
-    struct ts_global_access other_read = {cell->other_block, 0, cell->other_insn, 0, false};
     if (!is_ordered(&by, &cell->write))
       note_global(&conflict, TS_CONFLICT_WRITE_AFTER_WRITE, &cell->write, at);
     else if (!is_ordered(&by, &cell->read))
       note_global(&conflict, TS_CONFLICT_WRITE_AFTER_READ, &cell->read, at);
-    else if (cell->other_block && cell->other_block != block + 1 && checks_blocks)
-      note_global(&conflict, TS_CONFLICT_WRITE_AFTER_READ, &other_read, at);
+    else if (!is_ordered(&by, &cell->other_read))
+      note_global(&conflict, TS_CONFLICT_WRITE_AFTER_READ, &cell->other_read, at);
     if (is_contention(&by, &cell->write)) *is_contended = true;
     cell->write = access;
   }

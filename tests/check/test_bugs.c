@@ -26,9 +26,10 @@ static const struct {
                           {TS_SCHEDULE_RANDOM, 2},
                           {TS_SCHEDULE_LAST, 0}};
 
-static enum ts_status run_one(struct kernel *k, const char *body, uint32_t blocks, uint32_t threads,
-                              int schedule) {
+static enum ts_status run_clusters(struct kernel *k, const char *body, uint32_t cluster,
+                                   uint32_t blocks, uint32_t threads, int schedule) {
   kernel_begin(k, body);
+  k->launch.cluster[0] = cluster;
   uint32_t *in = kernel_buffer(k, "in", TS_DTYPE_u32, WORDS * 4);
   kernel_buffer(k, "out", TS_DTYPE_u32, WORDS * 4);
   for (uint32_t i = 0; i < WORDS; i++)
@@ -38,6 +39,11 @@ static enum ts_status run_one(struct kernel *k, const char *body, uint32_t block
   k->options.checks = true;
   k->options.max_insns_per_warp = 100000;
   return kernel_run(k, blocks, threads);
+}
+
+static enum ts_status run_one(struct kernel *k, const char *body, uint32_t blocks, uint32_t threads,
+                              int schedule) {
+  return run_clusters(k, body, 1, blocks, threads, schedule);
 }
 
 static bool has(const struct kernel *k, enum ts_diag_code code) {
@@ -146,6 +152,30 @@ START_TEST(test_h059_store_reuse) {
 }
 END_TEST
 
+/* One block of a cluster fills its tile and tells the other one with the scope of the block. */
+START_TEST(test_h060_block_scope) {
+  static const char pattern[] =
+      HEAD "region r1 in r0 head b0\nregion r2 in r0 head b2\nregion r3 in r0 head b2\n" START
+           "  %3 = eq u32 %2, 0\n  %4 = sreg u32 {which=cluster_ctarank}\n  %5 = eq u32 %4, 0\n"
+           "  cbr %3, b1, b2, b2\nb1 in r1:\n  mbarrier.init s1, 64\n  br b2\nb2 in r0:\n"
+           "  cluster.sync\n  cbr %5, b4, b3, b5\nb3 in r2:\n"
+           "  cp.async s0, %2, %0, %2, 1 {scale=4, scale2=4, bytes=4}\n  cp.async.commit\n"
+           "  cp.async.wait 0\n  mbarrier.arrive.cluster s1, 0 {scope=$A}\n  br b5\nb4 in r3:\n"
+           "  mbarrier.wait s1, 0\n  %6 = ld.cluster u32 s0, %2, 1 {scale=4}\n"
+           "  st.global u32 %1, %2, %6 {scale=4}\n  br b5\nb5 in r0:\n  cluster.sync\n" END;
+  for (int schedule = 0; schedule < SCHEDULES; schedule++)
+    for (int wide = 0; wide < 2; wide++) {
+      char body[4096];
+      struct kernel k;
+      fill(body, sizeof body, pattern, wide ? "3" : "0");
+      enum ts_status status = run_clusters(&k, body, 2, 2, 64, schedule);
+      ck_assert_msg(status == (wide ? TS_OK : TS_HAZARD), "%d: %s", wide, kernel_message(&k, 0));
+      ck_assert_int_eq(has(&k, TS_DIAG_RACE_SHARED), !wide);
+      kernel_end(&k);
+    }
+}
+END_TEST
+
 /* One group a step, whether it copies or not: then wait(1) leaves the newest step alone. */
 START_TEST(test_h061_conditional_commit) {
   static const char pattern[] =
@@ -234,6 +264,29 @@ START_TEST(test_h069_blocks_exchange) {
   ck_assert_int_eq(run_one(&k, body, 2, 1, 0), TS_HAZARD);
   ck_assert(has(&k, TS_DIAG_RACE_GLOBAL));
   kernel_end(&k);
+}
+END_TEST
+
+/* Data, then a flag: an atomic that has lost its order lets the reader see the flag first. */
+START_TEST(test_h082_order_of_vectors) {
+  static const char pattern[] =
+      HEAD "region r1 in r0 head b0\nregion r2 in r0 head b0\nregion r3 in r2 head b2\n" START
+           "  %3 = sreg u32 {which=ctaid.x}\n  %4 = eq u32 %3, 0\n  cbr %4, b1, b2, b4\n"
+           "b1 in r1:\n  st.global u32 %1, 64, 7 {scale=4}\n"
+           "  atom.global f32x2 %1, 0, 1065353216 {scale=8, reduce=add, order=$A}\n  br b4\n"
+           "b2 in r2:\n  %5 = atom.global.ret u32 %1, 0, 0 {scale=4, reduce=load, order=2}\n"
+           "  %6 = ne u32 %5, 0\n  cbr %6, b3, b4, b4\nb3 in r3:\n"
+           "  %7 = ld.global u32 %1, 64 {scale=4}\n  st.global u32 %1, 65, %7 {scale=4}\n"
+           "  br b4\nb4 in r0:\n" END;
+  for (int released = 0; released < 2; released++) {
+    char body[4096];
+    struct kernel k;
+    fill(body, sizeof body, pattern, released ? "3" : "0");
+    ck_assert_msg(run_one(&k, body, 2, 1, 0) == (released ? TS_OK : TS_HAZARD), "%d: %s", released,
+                  kernel_message(&k, 0));
+    ck_assert_int_eq(has(&k, TS_DIAG_RACE_GLOBAL), !released);
+    kernel_end(&k);
+  }
 }
 END_TEST
 
@@ -358,9 +411,10 @@ END_TEST
 int main(void) {
   return RUN_TESTS("bugs", test_h051_copy_without_wait, test_h052_refill,
                    test_h053_barrier_in_branch, test_h054_few_writers, test_h055_bulk_clear,
-                   test_h059_store_reuse, test_h061_conditional_commit, test_h062_empty_groups,
-                   test_h063_read_then_atomic, test_h064_unordered_updates, test_h065_arrivals,
-                   test_h066_barrier_bytes, test_h069_blocks_exchange, test_h070_divergent_barrier,
-                   test_h071_missing_copy, test_h072_producer_count, test_h073_parity_of_loop,
-                   test_h076_declared_count, test_h130_column_access, test_h131_wide_access);
+                   test_h059_store_reuse, test_h060_block_scope, test_h061_conditional_commit,
+                   test_h062_empty_groups, test_h063_read_then_atomic, test_h064_unordered_updates,
+                   test_h065_arrivals, test_h066_barrier_bytes, test_h069_blocks_exchange,
+                   test_h070_divergent_barrier, test_h071_missing_copy, test_h072_producer_count,
+                   test_h073_parity_of_loop, test_h076_declared_count, test_h082_order_of_vectors,
+                   test_h130_column_access, test_h131_wide_access);
 }

@@ -91,6 +91,15 @@ struct ts__value ts__builtin_sync(struct ts__lower *lower, const struct tir_expr
   return ts__value_none();
 }
 
+struct ts__value ts__builtin_arrive_relaxed(struct ts__lower *lower, const struct tir_expr *call,
+                                            int unused) {
+  struct ts__attrs attrs = {.count = 0};
+  (void)call, (void)unused;
+  ts__attr_set(&attrs, TS_ATTR_order, 0);
+  emit_effect(lower, TS_OP_cluster_arrive, NULL, 0, &attrs);
+  return ts__value_none();
+}
+
 /* --- mbarriers: the barrier's address and at most one number */
 
 struct ts__value ts__builtin_mbarrier(struct ts__lower *lower, const struct tir_expr *call,
