@@ -381,7 +381,7 @@ NARROW_MULTIPLY_HIGH(u16, uint32_t, 16)
   BINARY(T##_mul, S, C, normal_##T((S)a *(S)b))                                                    \
   BINARY(T##_mulhi, S, C, normal_##T((S)multiply_high_##T(a, b)))                                  \
   BINARY(T##_div, S, C, normal_##T((S)D(a, b)))                                                    \
-  BINARY(T##_rem, S, C, b == 0 ? (S)0 : normal_##T((S)a - (S)D(a, b) * (S)b))                      \
+  BINARY(T##_rem, S, C, normal_##T(b == 0 ? (S)-1 : (S)a - (S)D(a, b) * (S)b))                     \
   BINARY(T##_min, S, C, a < b ? a : b)                                                             \
   BINARY(T##_max, S, C, a > b ? a : b)                                                             \
   BINARY(T##_and, S, C, a &b)                                                                      \
@@ -401,15 +401,15 @@ NARROW_MULTIPLY_HIGH(u16, uint32_t, 16)
 
 #define SIGNED_INTEGER(T, C, S, W, D)                                                              \
   INTEGER(T, C, S, W, D)                                                                           \
-  BINARY(T##_floordiv, S, C, b == 0 ? (S)0 : normal_##T(FLOOR_QUOTIENT(C, S, D(a, b))))            \
+  BINARY(T##_floordiv, S, C, normal_##T(FLOOR_QUOTIENT(C, S, D(a, b))))                            \
   BINARY(T##_floormod, S, C,                                                                       \
-         b == 0 ? (S)0 : normal_##T((S)a - FLOOR_QUOTIENT(C, S, D(a, b)) * (S)b))                  \
+         normal_##T(b == 0 ? (S)-1 : (S)a - FLOOR_QUOTIENT(C, S, D(a, b)) * (S)b))                 \
   UNARY(T##_abs, S, C, normal_##T(a < 0 ? 0 - (S)a : (S)a))
 
 #define UNSIGNED_INTEGER(T, S, W, D)                                                               \
   INTEGER(T, S, S, W, D)                                                                           \
-  BINARY(T##_floordiv, S, S, D(a, b))                                                              \
-  BINARY(T##_floormod, S, S, b == 0 ? (S)0 : a - D(a, b) * b)                                      \
+  BINARY(T##_floordiv, S, S, normal_##T(D(a, b)))                                                  \
+  BINARY(T##_floormod, S, S, normal_##T(b == 0 ? (S)-1 : a - D(a, b) * b))                         \
   UNARY(T##_abs, S, S, a)
 
 #define BIT_COUNTS(T, S, W)                                                                        \

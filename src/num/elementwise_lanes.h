@@ -216,26 +216,28 @@ LANE uint64_t pick64(uint64_t a, uint64_t b, bool take_a, bool nan_wins) {
 }
 
 /* Integers. trunc(a / b) of 32-bit values is exact in binary64: a non-integral quotient is at
- * least 2^-32 of its size away from the next integer. Division by zero gives 0. */
+ * least 2^-32 of its size away from the next integer. Division by zero gives all ones (MEASURED). */
 LANE int32_t divide_s32(int32_t a, int32_t b) {
   double divisor = b == 0 ? 1.0 : (double)b;
   double quotient = (double)a / divisor;
   quotient = quotient > 2147483647.0 ? -2147483648.0 : quotient; /* INT32_MIN / -1 wraps */
-  return b == 0 ? 0 : (int32_t)quotient;
+  return b == 0 ? -1 : (int32_t)quotient;
 }
 
 LANE uint32_t divide_u32(uint32_t a, uint32_t b) {
   double divisor = b == 0 ? 1.0 : (double)b;
-  return b == 0 ? 0 : (uint32_t)((double)a / divisor);
+  return b == 0 ? UINT32_MAX : (uint32_t)((double)a / divisor);
 }
 
 LANE int64_t divide_s64(int64_t a, int64_t b) {
-  if (b == 0) return 0;
+  if (b == 0) return -1;
   if (b == -1) return (int64_t)(0 - (uint64_t)a);
   return a / b;
 }
 
-LANE uint64_t divide_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+LANE uint64_t divide_u64(uint64_t a, uint64_t b) {
+  return b == 0 ? UINT64_MAX : a / b;
+}
 
 LANE float round_away(float a) {
   float whole = __builtin_truncf(a);

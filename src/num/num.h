@@ -2,7 +2,7 @@
  *
  * Elementwise: a look-up gives a function that works on n lane slots (num/dtype.h). The functions
  * are total: no trap, no undefined value, every slot is computed whatever it holds. Integer division
- * by zero gives 0; flagging it is the caller's business. dst may be equal to an operand, but must
+ * by zero gives all ones; flagging it is the caller's business. dst may be equal to an operand, but must
  * not overlap it otherwise. No alignment beyond that of the slot type is needed.
  *
  * Matrix: ts_mma_find gives the arithmetic of an instruction, ts_mma_tile and its relatives do it.

@@ -280,16 +280,6 @@ PERMUTE_MODE(PRMT_ECL, s > i ? s : i)
 PERMUTE_MODE(PRMT_ECR, s < i ? s : i)
 PERMUTE_MODE(PRMT_RC16, (s & 1) * 2 + (i & 1))
 
-/* Division by zero: all bits. MEASURED. */
-KERNEL(DIVIDE) {
-  ts_num_binary(op->op, op->from, 0)(dst, operands[0], operands[1], n);
-  bool is_wide = ts_dtype_slot_bytes(op->from) == 8;
-  for (size_t i = 0; i < n; ++i) {
-    if (is_wide && ((const uint64_t *)operands[1])[i] == 0) ((uint64_t *)dst)[i] = UINT64_MAX;
-    if (!is_wide && ((const uint32_t *)operands[1])[i] == 0) ((uint32_t *)dst)[i] = UINT32_MAX;
-  }
-}
-
 /* Memory --------------------------------------------------------------------------------------- */
 
 LOOP2(RED_INC, uint32_t, uint32_t, uint32_t, a >= b ? 0 : a + 1)

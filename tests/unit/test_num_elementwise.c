@@ -154,8 +154,9 @@ static wide_int integer_value(enum ts_dtype t, uint64_t encoding) {
 }
 
 static wide_int expected_integer(enum ts_num_op op, unsigned bits, wide_int a, wide_int b) {
-  wide_int quotient = b == 0 ? 0 : a / b, rest = b == 0 ? 0 : a % b;
-  bool below = rest != 0 && (rest < 0) != (b < 0);
+  /* Division by zero: all ones. */
+  wide_int quotient = b == 0 ? -1 : a / b, rest = b == 0 ? -1 : a % b;
+  bool below = b != 0 && rest != 0 && (rest < 0) != (b < 0);
   switch (op) {
   case TS_NUM_add: return a + b;
   case TS_NUM_sub: return a - b;
