@@ -40,7 +40,8 @@ struct ts_event_record {
   uint32_t bytes;               /* moved, all lanes together */
   uint32_t work;                /* multiply-adds, arrivals, boxes, ... by kind */
   uint32_t sync_object, sync_phase;
-  uint64_t cause; /* 1 + seq of the event that this one completes, 0 none */
+  uint64_t cause;        /* 1 + seq of the event that this one completes, 0 none */
+  uint32_t target_block; /* whose shared memory or mbarrier is acted on; mostly `block` */
   enum ts_event_addresses addresses;
   uint32_t size_bytes; /* per lane, or per innermost row of a box */
   uint64_t address;
@@ -50,6 +51,7 @@ struct ts_event_record {
   uint32_t box_extent[TS_EVENT_BOX_RANK];
   int32_t box_coordinate[TS_EVENT_BOX_RANK];
   uint64_t box_stride_bytes[TS_EVENT_BOX_RANK];
+  uint64_t box_tensor_extent[TS_EVENT_BOX_RANK]; /* what lies outside is not moved */
 };
 
 struct ts_events;

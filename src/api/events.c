@@ -41,6 +41,7 @@ static void put_footprint(const struct ts_footprint *footprint, struct ts_event_
   memcpy(record->box_extent, footprint->extent, sizeof record->box_extent);
   memcpy(record->box_coordinate, footprint->coordinate, sizeof record->box_coordinate);
   memcpy(record->box_stride_bytes, footprint->stride_bytes, sizeof record->box_stride_bytes);
+  memcpy(record->box_tensor_extent, footprint->tensor_extent, sizeof record->box_tensor_extent);
 }
 
 static void put_place(const struct ts_trace_program *program, const struct ts_event *event,
@@ -82,7 +83,8 @@ enum ts_result ts_events_next(struct ts_events *events, struct ts_event_record *
       .work = event.work,
       .sync_object = event.sync_object,
       .sync_phase = event.sync_phase,
-      .cause = event.cause,
+      .cause = event.kind == TS_EVENT_LANDED ? event.cause : 0,
+      .target_block = event.kind == TS_EVENT_LANDED ? event.block : ts_event_target(&event),
   };
   put_place(ts_trace_reader_program(reader), &event, record);
   if (footprint) put_footprint(footprint, record);

@@ -72,6 +72,7 @@ static void print_text(const struct ts_event_record *record) {
   if (strcmp(record->sync_kind, "none") != 0)
     add(&line, " %s %u#%u", record->sync_kind, record->sync_object, record->sync_phase);
   if (record->work) add(&line, " n=%u", record->work);
+  if (record->target_block != record->block) add(&line, " on b%u", record->target_block);
   if (record->cause) add(&line, " of %llu", (unsigned long long)record->cause - 1);
   add_addresses(&line, record);
   printf("%s\n", line.text);
@@ -91,9 +92,11 @@ static void json_addresses(const struct ts_event_record *record) {
   }
   if (record->addresses != TS_EVENT_ADDRESSES_BOX) return;
   for (uint32_t i = 0; i < record->box_rank; i++)
-    printf("%s{\"extent\": %u, \"coordinate\": %d, \"stride_bytes\": %llu}",
+    printf("%s{\"extent\": %u, \"coordinate\": %d, \"stride_bytes\": %llu, "
+           "\"tensor_extent\": %llu}",
            i ? ", " : ", \"box\": [", record->box_extent[i], record->box_coordinate[i],
-           (unsigned long long)record->box_stride_bytes[i]);
+           (unsigned long long)record->box_stride_bytes[i],
+           (unsigned long long)record->box_tensor_extent[i]);
   printf("]");
 }
 
@@ -122,6 +125,7 @@ static void print_json(const struct ts_event_record *record) {
   if (strcmp(record->sync_kind, "none") != 0)
     printf(", \"sync\": \"%s\", \"sync_object\": %u, \"sync_phase\": %u", record->sync_kind,
            record->sync_object, record->sync_phase);
+  if (record->target_block != record->block) printf(", \"target_block\": %u", record->target_block);
   if (record->cause) printf(", \"cause\": %llu", (unsigned long long)record->cause - 1);
   json_addresses(record);
   printf("}");

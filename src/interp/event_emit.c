@@ -7,14 +7,14 @@ enum ts_status ts__emit(struct ts__warp *warp, const struct ts__code *code, stru
   event.block = warp->block->index;
   event.warp = (uint16_t)warp->index;
   event.launch = (uint16_t)program->launch_index;
-  event.mask = warp->active;
+  if (!event.mask) event.mask = warp->active;
   event.insn = UINT32_MAX;
   event.op = UINT16_MAX;
   if (code) {
     event.insn = code->insn;
     event.op = code->op;
     event.dtype = code->dtype;
-    event.lanes = code->lanes;
+    if (event.kind != TS_EVENT_COPY && event.kind != TS_EVENT_LANDED) event.lanes = code->lanes;
   }
   if (event.kind != TS_EVENT_MEMORY && event.kind != TS_EVENT_COPY &&
       event.kind != TS_EVENT_LANDED) {

@@ -37,38 +37,97 @@ static bool completes_mbarrier(enum ts__copy_kind kind) {
   return moves_to_shared(kind) && kind != TS__COPY_CP_ASYNC;
 }
 
-static struct ts_footprint footprint_of(const struct ts__copy *copy) {
-  struct ts_footprint footprint = {.space = TS_SPACE_GLOBAL};
-  if (copy->kind == TS__COPY_CP_ASYNC) {
-    footprint.kind = TS_FOOTPRINT_LANES;
-    footprint.size_bytes = (uint32_t)copy->size_bytes;
-    footprint.lanes = copy->lane_global;
-  } else if (copy->kind == TS__COPY_BULK_LOAD || copy->kind == TS__COPY_BULK_STORE) {
-    footprint.kind = TS_FOOTPRINT_AFFINE;
-    footprint.size_bytes = (uint32_t)copy->size_bytes;
-    footprint.base = copy->global;
-  } else if (copy->kind == TS__COPY_CLUSTER) {
-    footprint.kind = TS_FOOTPRINT_AFFINE;
-    footprint.space = TS_SPACE_SHARED;
-    footprint.size_bytes = (uint32_t)copy->size_bytes;
-    footprint.base = copy->source;
-  } else {
-    const struct ts_tensormap *map = copy->box.map;
-    footprint.kind = TS_FOOTPRINT_BOX;
-    footprint.rank = (uint8_t)map->rank;
-    footprint.base = map->global_address;
-    footprint.size_bytes = map->box[0] * map->elem_size_bytes;
-    for (uint32_t i = 0; i < map->rank; i++) {
-      footprint.extent[i] = map->box[i];
-      footprint.coordinate[i] = copy->box.coordinate[i];
-      footprint.stride_bytes[i] = map->stride_bytes[i];
-    }
+/* Elements that a box reaches, by dimension. The pixels of an im2col box are told as the box of
+ * whole lines, planes and images that holds about as many. */
+static void find_extents(const struct ts_tensormap *map, uint32_t extent[TS_TENSORMAP_MAX_RANK]) {
+  for (uint32_t i = 0; i < map->rank; i++)
+    extent[i] = map->box[i];
+  if (!map->is_im2col) return;
+  uint32_t pixels = map->box[1];
+  for (uint32_t i = 1; i < map->rank; i++) {
+    uint32_t step = map->elem_stride[i] ? map->elem_stride[i] : 1;
+    int64_t span = (int64_t)map->size[i];
+    if (i <= 2 && i + 1 < map->rank) span += map->upper_corner[i - 1] - map->lower_corner[i - 1];
+    uint32_t places = span > 0 ? (uint32_t)((span + step - 1) / step) : 1;
+    extent[i] = pixels < places ? pixels : places;
+    pixels = (pixels + places - 1) / places;
+  }
+}
+
+static struct ts_footprint box_footprint(const struct ts__box *box) {
+  const struct ts_tensormap *map = box->map;
+  struct ts_footprint footprint = {.kind = TS_FOOTPRINT_BOX,
+                                   .space = TS_SPACE_GLOBAL,
+                                   .rank = (uint8_t)map->rank,
+                                   .size_bytes = map->box[0] * map->elem_size_bytes,
+                                   .base = map->global_address};
+  find_extents(map, footprint.extent);
+  for (uint32_t i = 0; i < map->rank; i++) {
+    bool is_spatial = map->is_im2col && i >= 1 && i <= 2 && i + 1 < map->rank;
+    footprint.coordinate[i] = box->coordinate[i] + (is_spatial ? (int32_t)box->offset[i - 1] : 0);
+    footprint.stride_bytes[i] = map->stride_bytes[i];
+    footprint.tensor_extent[i] = map->size[i];
   }
   return footprint;
 }
 
-/* COPY at issue, LANDED at delivery; sync says what makes the result visible. A multicast is one
- * copy for each block that gets the bytes; those after the first cost no reading (work 0). */
+/* The global side of a copy; of copies inside a cluster the source. */
+static struct ts_footprint issue_footprint(const struct ts__copy *copy) {
+  uint32_t size_bytes = (uint32_t)copy->size_bytes;
+  switch (copy->kind) {
+  case TS__COPY_CP_ASYNC:
+    return (struct ts_footprint){.kind = TS_FOOTPRINT_LANES,
+                                 .space = TS_SPACE_GLOBAL,
+                                 .size_bytes = size_bytes,
+                                 .lanes = copy->lane_global};
+  case TS__COPY_BULK_LOAD:
+  case TS__COPY_BULK_STORE:
+    return (struct ts_footprint){.kind = TS_FOOTPRINT_AFFINE,
+                                 .space = TS_SPACE_GLOBAL,
+                                 .size_bytes = size_bytes,
+                                 .base = copy->global};
+  case TS__COPY_CLUSTER:
+    return (struct ts_footprint){.kind = TS_FOOTPRINT_AFFINE,
+                                 .space = TS_SPACE_SHARED,
+                                 .size_bytes = size_bytes,
+                                 .base = copy->source};
+  default: return box_footprint(&copy->box);
+  }
+}
+
+/* The destination of a copy. */
+static struct ts_footprint landed_footprint(const struct ts__copy *copy,
+                                            uint64_t lanes[TS__LANES]) {
+  if (!moves_to_shared(copy->kind)) return issue_footprint(copy);
+  bool is_box = copy->kind == TS__COPY_TMA_LOAD;
+  struct ts_footprint footprint = {.kind = TS_FOOTPRINT_AFFINE,
+                                   .space = TS_SPACE_SHARED,
+                                   .size_bytes = (uint32_t)copy->size_bytes,
+                                   .base = is_box ? copy->box.shared_address : copy->shared};
+  if (copy->kind != TS__COPY_CP_ASYNC) return footprint;
+  footprint.kind = TS_FOOTPRINT_LANES;
+  footprint.base = 0;
+  footprint.lanes = lanes;
+  for (uint32_t lane = 0; lane < TS__LANES; lane++)
+    lanes[lane] = (copy->copy_lanes | copy->zero_lanes) >> lane & 1 ? copy->lane_shared[lane] : 0;
+  return footprint;
+}
+
+/* What makes the result of the copy visible. */
+static void set_sync(const struct ts__copy *copy, struct ts_event *event) {
+  if (completes_mbarrier(copy->kind)) {
+    const struct ts__mbarrier *mbarrier = ts__mbarrier_find(copy->to, copy->mbarrier);
+    event->sync_kind = TS_SYNC_MBARRIER;
+    event->sync_object = copy->mbarrier;
+    event->sync_phase = mbarrier ? (uint32_t)(mbarrier->first_phase + mbarrier->phase) : 0;
+    return;
+  }
+  event->sync_kind = copy->kind == TS__COPY_CP_ASYNC ? TS_SYNC_CP_ASYNC_GROUP : TS_SYNC_BULK_GROUP;
+  event->sync_object = copy->group;
+}
+
+/* COPY at issue, LANDED at delivery. A multicast is one copy for each block that gets the bytes;
+ * those after the first cost no reading (work 0), as cp.async that only write zeros do. */
 static enum ts_status emit_copy(struct ts__warp *warp, struct ts__copy *copy,
                                 enum ts_event_kind kind) {
   if (!ts__listening(warp->block)) return TS_OK;
@@ -76,41 +135,49 @@ static enum ts_status emit_copy(struct ts__warp *warp, struct ts__copy *copy,
   struct ts_event event = {.kind = (uint8_t)kind,
                            .src_space = to_shared ? TS_SPACE_GLOBAL : TS_SPACE_SHARED,
                            .dst_space = to_shared ? TS_SPACE_SHARED : TS_SPACE_GLOBAL,
+                           .mask = copy->lanes,
                            .bytes = (uint32_t)copy->size_bytes,
-                           .work = !copy->is_repeated,
-                           .cause = copy->cause};
+                           .work = !copy->is_repeated};
+  uint64_t lanes[TS__LANES];
   if (copy->kind == TS__COPY_CLUSTER) event.src_space = TS_SPACE_SHARED;
-  if (completes_mbarrier(copy->kind)) {
-    const struct ts__mbarrier *mbarrier = ts__mbarrier_find(copy->to, copy->mbarrier);
-    event.sync_kind = TS_SYNC_MBARRIER;
-    event.sync_object = copy->mbarrier;
-    event.sync_phase = mbarrier ? (uint32_t)mbarrier->phase : 0;
-  } else {
-    event.sync_kind = copy->kind == TS__COPY_CP_ASYNC ? TS_SYNC_CP_ASYNC_GROUP : TS_SYNC_BULK_GROUP;
-    event.sync_object = copy->group;
+  if (copy->kind == TS__COPY_CP_ASYNC) {
+    event.mask = copy->copy_lanes | copy->zero_lanes;
+    event.bytes *= (uint32_t)__builtin_popcount(event.mask);
+    event.work = (uint32_t)__builtin_popcount(copy->copy_lanes);
   }
-  if (copy->kind == TS__COPY_CP_ASYNC)
-    event.bytes *= (uint32_t)__builtin_popcount(copy->copy_lanes | copy->zero_lanes);
-  struct ts_footprint footprint = footprint_of(copy);
+  event.cause = kind == TS_EVENT_LANDED ? copy->cause : ts__event_target(warp, copy->to);
+  set_sync(copy, &event);
+  if (!to_shared) event.lanes = (uint8_t)copy->reduce;
+  struct ts_footprint footprint =
+      kind == TS_EVENT_COPY ? issue_footprint(copy) : landed_footprint(copy, lanes);
   TS_TRY(ts__emit(warp, copy->code, event, &footprint));
   if (kind == TS_EVENT_COPY) copy->cause = warp->block->last_event_seq + 1;
   return TS_OK;
 }
 
-/* Emits ARRIVE or WAIT for the open group of the first active lane. */
+/* Emits for a group of the warp: ARRIVE closes it, WAIT passes when it and those before it are
+ * complete, UINT32_MAX none. */
 static enum ts_status emit_group(struct ts__warp *warp, const struct ts__code *code,
                                  enum ts_event_kind kind, enum ts__async_groups groups,
-                                 uint64_t allowed) {
+                                 uint32_t group, uint64_t allowed) {
   if (!ts__listening(warp->block)) return TS_OK;
-  uint64_t closed = ts__groups_closed(warp, groups, ts__first_lane(warp->active));
   struct ts_event event = {.kind = (uint8_t)kind,
                            .src_space = 0xff,
                            .dst_space = 0xff,
                            .sync_kind = groups == TS__GROUPS_BULK ? TS_SYNC_BULK_GROUP
                                                                   : TS_SYNC_CP_ASYNC_GROUP,
-                           .sync_object = (uint32_t)(closed > allowed ? closed - allowed : 0),
+                           .sync_object = group,
                            .work = (uint32_t)allowed};
+  if (kind == TS_EVENT_WAIT && attribute(warp, code, TS_ATTR_read, 0))
+    event.src_space = TS_SPACE_SHARED;
   return ts__emit(warp, code, event, NULL);
+}
+
+static enum ts__step close_group(struct ts__warp *warp, const struct ts__code *code,
+                                 enum ts__async_groups groups) {
+  uint32_t group = ts__groups_closed(warp, groups, ts__first_lane(warp->active));
+  ts__groups_close(warp, groups);
+  return step_of(warp, emit_group(warp, code, TS_EVENT_ARRIVE, groups, group, 0));
 }
 
 /* --- cp.async */
@@ -237,17 +304,18 @@ static void deliver_lanes(struct ts__block *block, const struct ts__copy *copy) 
 }
 
 enum ts__step ts__exec_cp_async_commit(struct ts__warp *warp, const struct ts__code *code) {
-  ts__groups_close(warp, TS__GROUPS_CP_ASYNC);
-  return step_of(warp, emit_group(warp, code, TS_EVENT_ARRIVE, TS__GROUPS_CP_ASYNC, 0));
+  return close_group(warp, code, TS__GROUPS_CP_ASYNC);
 }
 
 static enum ts__step wait_groups(struct ts__warp *warp, const struct ts__code *code,
                                  enum ts__async_groups groups) {
   uint64_t allowed[TS__LANES];
   ts__operand_lanes64(warp, &code->operands[0], allowed);
+  uint32_t lane = ts__first_lane(warp->active);
+  uint32_t closed = ts__groups_closed(warp, groups, lane);
+  uint32_t group = closed > allowed[lane] ? closed - (uint32_t)allowed[lane] - 1 : UINT32_MAX;
   enum ts_status status = ts__groups_wait(warp, groups, allowed);
-  if (status == TS_OK)
-    status = emit_group(warp, code, TS_EVENT_WAIT, groups, allowed[ts__first_lane(warp->active)]);
+  if (status == TS_OK) status = emit_group(warp, code, TS_EVENT_WAIT, groups, group, allowed[lane]);
   return step_of(warp, status);
 }
 
@@ -255,10 +323,31 @@ enum ts__step ts__exec_cp_async_wait(struct ts__warp *warp, const struct ts__cod
   return wait_groups(warp, code, TS__GROUPS_CP_ASYNC);
 }
 
+/* Events of the arrivals, which come when the copies have landed. */
+static enum ts_status emit_arrivals(struct ts__warp *warp, const struct ts__code *code) {
+  uint64_t addresses[TS__LANES];
+  if (!ts__listening(warp->block)) return TS_OK;
+  ts__operand_lanes64(warp, &code->operands[0], addresses);
+  for (uint32_t remaining = warp->active; remaining;) {
+    uint64_t address = addresses[ts__first_lane(remaining)];
+    uint32_t arrivals = 0;
+    for (uint32_t lanes = remaining; lanes; lanes &= lanes - 1) {
+      if (addresses[ts__first_lane(lanes)] != address) continue;
+      arrivals++;
+      remaining &= ~(lanes & (0 - lanes));
+    }
+    const struct ts__mbarrier *mbarrier = ts__mbarrier_find(warp->block, (uint32_t)address);
+    if (!mbarrier) continue;
+    TS_TRY(ts__mbarrier_emit_arrivals(warp, code, warp->block, mbarrier, arrivals, 0));
+  }
+  return TS_OK;
+}
+
 /* Each lane arrives when its earlier cp.async are complete. Without noinc the arrival is counted
  * on top of the expected ones. */
 enum ts__step ts__exec_cp_async_mbarrier(struct ts__warp *warp, const struct ts__code *code) {
   bool noinc = attribute(warp, code, TS_ATTR_noinc, 0) != 0;
+  if (emit_arrivals(warp, code) != TS_OK) return TS__STEP_FAULT;
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
     uint32_t lane = ts__first_lane(lanes);
     uint64_t address = ts__operand_lane(warp, &code->operands[0], lane);
@@ -558,8 +647,7 @@ enum ts__step ts__exec_bulk_cluster(struct ts__warp *warp, const struct ts__code
 }
 
 enum ts__step ts__exec_bulk_commit(struct ts__warp *warp, const struct ts__code *code) {
-  ts__groups_close(warp, TS__GROUPS_BULK);
-  return step_of(warp, emit_group(warp, code, TS_EVENT_ARRIVE, TS__GROUPS_BULK, 0));
+  return close_group(warp, code, TS__GROUPS_BULK);
 }
 
 enum ts__step ts__exec_bulk_wait(struct ts__warp *warp, const struct ts__code *code) {

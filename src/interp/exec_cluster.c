@@ -213,6 +213,37 @@ static uint64_t get_slot(const struct ts__code *code, const void *slots, uint32_
   return ts__is_wide(code->dtype) ? ((const uint64_t *)slots)[k] : ((const uint32_t *)slots)[k];
 }
 
+/* One event for each block that lanes name. */
+static enum ts_status emit_access(struct ts__warp *warp, const struct ts__code *code,
+                                  const uint64_t addresses[TS__LANES],
+                                  const uint64_t ranks[TS__LANES], bool is_write) {
+  uint32_t size_bytes = (uint32_t)ts_dtype_packed_bytes((enum ts_dtype)code->dtype, code->lanes);
+  const struct ts__group *cluster = warp->block->groups[TS__GROUP_CLUSTER];
+  if (!ts__listening(warp->block)) return TS_OK;
+  for (uint32_t remaining = warp->active; remaining;) {
+    uint64_t lanes[TS__LANES] = {0}, rank = ranks[ts__first_lane(remaining)];
+    struct ts_event event = {.kind = TS_EVENT_MEMORY,
+                             .src_space = is_write ? TS_SPACE_LOCAL : TS_SPACE_SHARED,
+                             .dst_space = is_write ? TS_SPACE_SHARED : TS_SPACE_LOCAL};
+    for (uint32_t rest = remaining; rest; rest &= rest - 1) {
+      uint32_t lane = ts__first_lane(rest);
+      if (ranks[lane] != rank) continue;
+      lanes[lane] = addresses[lane];
+      event.mask |= 1u << lane;
+    }
+    remaining &= ~event.mask;
+    event.bytes = (uint32_t)__builtin_popcount(event.mask) * size_bytes;
+    if (rank >= cluster->block_count) continue;
+    event.cause = ts__event_target(warp, &cluster->blocks[rank]);
+    struct ts_footprint footprint = {.kind = TS_FOOTPRINT_LANES,
+                                     .space = TS_SPACE_SHARED,
+                                     .size_bytes = size_bytes,
+                                     .lanes = lanes};
+    TS_TRY(ts__emit(warp, code, event, &footprint));
+  }
+  return TS_OK;
+}
+
 enum ts__step ts__exec_st_cluster(struct ts__warp *warp, const struct ts__code *code) {
   uint64_t scratch[TS_MAX_VECTOR_LANES * TS__LANES], addresses[TS__LANES], ranks[TS__LANES];
   const struct ts__operand *value = &code->operands[2];
@@ -222,6 +253,7 @@ enum ts__step ts__exec_st_cluster(struct ts__warp *warp, const struct ts__code *
   ts__address_lanes(warp, code, &code->operands[0], &code->operands[1], code->scale, code->offset,
                     addresses);
   ts__operand_lanes64(warp, &code->operands[3], ranks);
+  if (emit_access(warp, code, addresses, ranks, true) != TS_OK) return TS__STEP_FAULT;
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
     uint32_t lane = ts__first_lane(lanes);
     uint64_t wide[TS_MAX_VECTOR_LANES];
@@ -250,6 +282,7 @@ enum ts__step ts__exec_ld_cluster(struct ts__warp *warp, const struct ts__code *
   ts__address_lanes(warp, code, &code->operands[0], &code->operands[1], code->scale, code->offset,
                     addresses);
   ts__operand_lanes64(warp, &code->operands[2], ranks);
+  if (emit_access(warp, code, addresses, ranks, false) != TS_OK) return TS__STEP_FAULT;
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
     uint32_t lane = ts__first_lane(lanes);
     uint64_t components[TS_MAX_VECTOR_LANES];

@@ -62,20 +62,35 @@ void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t cou
   if (mbarrier) arrive(mbarrier, count, warps);
 }
 
-/* Emits for one mbarrier; work = arrivals, bytes = transaction bytes expected. */
-static enum ts__step emit_sync(struct ts__warp *warp, const struct ts__code *code,
-                               enum ts_event_kind kind, const struct ts__mbarrier *mbarrier,
-                               uint64_t phase, uint32_t arrivals, uint64_t bytes) {
-  if (!ts__listening(warp->block)) return TS__STEP_NEXT;
-  struct ts_event event = {.kind = (uint8_t)kind,
-                           .sync_kind = TS_SYNC_MBARRIER,
-                           .src_space = 0xff,
-                           .dst_space = 0xff,
-                           .work = arrivals,
-                           .bytes = (uint32_t)bytes,
-                           .sync_object = mbarrier->address,
-                           .sync_phase = (uint32_t)phase};
-  return ts__emit(warp, code, event, NULL) == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
+/* phase: of those since the initialisation; UINT64_MAX none. work = arrivals, bytes = transaction
+ * bytes expected. */
+static enum ts_status emit_sync(struct ts__warp *warp, const struct ts__code *code,
+                                struct ts_event event, const struct ts__block *block,
+                                const struct ts__mbarrier *mbarrier, uint64_t phase) {
+  event.sync_kind = TS_SYNC_MBARRIER;
+  event.src_space = event.dst_space = 0xff;
+  event.sync_object = mbarrier->address;
+  event.sync_phase = phase == UINT64_MAX ? UINT32_MAX : (uint32_t)(mbarrier->first_phase + phase);
+  event.cause = ts__event_target(warp, block);
+  return ts__emit(warp, code, event, NULL);
+}
+
+enum ts_status ts__mbarrier_emit_arrivals(struct ts__warp *warp, const struct ts__code *code,
+                                          const struct ts__block *block,
+                                          const struct ts__mbarrier *mbarrier, uint32_t arrivals,
+                                          uint64_t bytes) {
+  uint64_t phase = mbarrier->phase;
+  uint32_t room = mbarrier->pending;
+  if (!ts__listening(warp->block)) return TS_OK;
+  do {
+    uint32_t step = arrivals < room || room == 0 ? arrivals : room;
+    struct ts_event event = {.kind = TS_EVENT_ARRIVE, .work = step, .bytes = (uint32_t)bytes};
+    TS_TRY(emit_sync(warp, code, event, block, mbarrier, phase++));
+    arrivals -= step;
+    bytes = 0;
+    room = mbarrier->expected;
+  } while (arrivals);
+  return TS_OK;
 }
 
 /* Lanes of *remaining that name the same address as its first lane; they are taken out of it. */
@@ -147,7 +162,11 @@ enum ts__step ts__exec_mbarrier_init(struct ts__warp *warp, const struct ts__cod
                                  .tx_insn = code->insn};
     size_t i = lower_bound(block, fresh.address);
     size_t behind = block->mbarriers.count - i;
-    if (behind == 0 || block->mbarriers.data[i].address != fresh.address) {
+    bool is_known = behind && block->mbarriers.data[i].address == fresh.address;
+    if (is_known) {
+      const struct ts__mbarrier *old = &block->mbarriers.data[i];
+      fresh.first_phase = old->first_phase + old->phase + 1;
+    } else {
       if (ts_vec_reserve(&block->mbarriers, block->ctx->allocator, 1))
         return ts__fault_memory(warp);
       memmove(&block->mbarriers.data[i + 1], &block->mbarriers.data[i], behind * sizeof fresh);
@@ -158,6 +177,10 @@ enum ts__step ts__exec_mbarrier_init(struct ts__warp *warp, const struct ts__cod
     uint64_t image = count;
     memcpy(block->shared.data + address, &image, sizeof image);
     block->shared.version++;
+    if (!ts__listening(block)) continue;
+    struct ts_event event = {.kind = TS_EVENT_INSN, .work = fresh.expected};
+    if (emit_sync(warp, code, event, block, &block->mbarriers.data[i], 0) != TS_OK)
+      return TS__STEP_FAULT;
   }
   return ts__after_checks(warp);
 }
@@ -171,9 +194,8 @@ static enum ts__step expect_and_arrive(struct ts__warp *warp, const struct ts__c
   if (!mbarrier) return ts__after_checks(warp);
   char where[128];
   uint32_t arrivals = arrives ? (uint32_t)__builtin_popcount(group) : 0;
-  enum ts__step step =
-      emit_sync(warp, code, TS_EVENT_ARRIVE, mbarrier, mbarrier->phase, arrivals, bytes);
-  if (step != TS__STEP_NEXT) return step;
+  if (ts__mbarrier_emit_arrivals(warp, code, block, mbarrier, arrivals, bytes) != TS_OK)
+    return TS__STEP_FAULT;
   if (warp->block->check && arrives && block == warp->block)
     ts__check_mbarrier_arrive(warp, code, lane, mbarrier->address, mbarrier->phase);
   else if (warp->block->check && arrives)
@@ -289,8 +311,13 @@ static enum ts__step wait_for(struct ts__warp *warp, const struct ts__code *code
   ts__observe_sync(block, (uint32_t)address, seen, bit);
   if (seen) ts__flow(block, mbarrier->completed_warps, bit);
   if (block->check) ts__check_mbarrier_pass(warp, (uint32_t)address, wanted < seen ? wanted : seen);
-  /* A fresh mbarrier lets a wait for the odd parity pass: no phase, told as UINT32_MAX. */
-  return emit_sync(warp, code, TS_EVENT_WAIT, mbarrier, seen - 1, 0, 0);
+  if (!ts__listening(block)) return TS__STEP_NEXT;
+  /* The phase that was waited for, whatever has been completed since. A fresh mbarrier lets a wait
+   * for the odd parity pass: no phase. */
+  uint64_t phase = (wanted < seen ? wanted : seen) - 1;
+  struct ts_event event = {.kind = TS_EVENT_WAIT};
+  return emit_sync(warp, code, event, block, mbarrier, phase) == TS_OK ? TS__STEP_NEXT
+                                                                       : TS__STEP_FAULT;
 }
 
 enum ts__step ts__exec_mbarrier_wait(struct ts__warp *warp, const struct ts__code *code) {

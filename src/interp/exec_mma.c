@@ -214,6 +214,7 @@ enum ts__step ts__exec_mma(struct ts__warp *warp, const struct ts__code *code) {
                   f.c_array != f.a_array && f.c_array != f.b_array;
   bool done = may_wait ? ts__mma_defer(warp, info, &f) : multiply_now(warp, info, &f);
   if (!done) return ts__fault_memory(warp);
-  if (ts__matrix_emit(warp, code, info, info->m) != TS_OK) return TS__STEP_FAULT;
+  if (ts__matrix_emit(warp, code, info, info->m, (struct ts_event){0}) != TS_OK)
+    return TS__STEP_FAULT;
   return TS__STEP_NEXT;
 }

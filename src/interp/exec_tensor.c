@@ -126,6 +126,16 @@ static bool is_allocated(struct ts__warp *warp, const struct ts__code *code, uin
 
 /* --- loads and stores of a warp: array, index, address; attr:num columns, lane l its own lane */
 
+/* An instruction without addresses in memory. */
+static enum ts_status emit_move(struct ts__warp *warp, const struct ts__code *code,
+                                uint32_t count) {
+  struct ts_event event = {.kind = TS_EVENT_INSN,
+                           .bytes = 4 * count * (uint32_t)__builtin_popcount(warp->active)};
+  if (!ts__listening(warp->block)) return TS_OK;
+  event.src_space = event.dst_space = 0xff;
+  return ts__emit(warp, code, event, NULL);
+}
+
 static enum ts__step move(struct ts__warp *warp, const struct ts__code *code, bool is_store) {
   struct ts__tensor *tensor = warp->block->tensor;
   const struct ts_function *function = warp->program->function;
@@ -133,6 +143,7 @@ static enum ts__step move(struct ts__warp *warp, const struct ts__code *code, bo
       (uint32_t)ts_insn_attr(function, &function->insns.data[code->insn], TS_ATTR_num, 1);
   uint32_t address = (uint32_t)ts__operand_lane(warp, &code->operands[2], TS__LANES - 1);
   uint32_t column = address & 0xffff, first_lane = warp->index % 4 * TS__LANES;
+  if (emit_move(warp, code, count) != TS_OK) return TS__STEP_FAULT;
   uint32_t *registers = ts__fragment(warp, code, 0, TS_DTYPE_u32, count);
   if (!registers || !is_allocated(warp, code, column, count)) return ts__after_checks(warp);
   ts__mma_flush(warp);
@@ -411,7 +422,8 @@ static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code, b
   if (!check_operands(warp, code, product)) return ts__after_checks(warp);
   if (!open_record(warp, product)) return ts__fault_memory(warp);
   struct ts__matrix_info shape = product->b;
-  if (ts__matrix_emit(warp, code, &shape, product->m) != TS_OK) return TS__STEP_FAULT;
+  if (ts__matrix_emit(warp, code, &shape, product->m, (struct ts_event){0}) != TS_OK)
+    return TS__STEP_FAULT;
   return enqueue(warp, code, deliver_product, product);
 }
 
@@ -458,6 +470,8 @@ enum ts__step ts__exec_tcgen05_commit(struct ts__warp *warp, const struct ts__co
   struct commit *commit = ts_new(warp->block->scratch, struct commit);
   if (!commit) return ts__fault_memory(warp);
   *commit = (struct commit){.code = code, .mbarrier = (uint32_t)address};
+  if (ts__mbarrier_emit_arrivals(warp, code, warp->block, mbarrier, 1, 0) != TS_OK)
+    return TS__STEP_FAULT;
   return enqueue(warp, code, deliver_commit, commit);
 }
 

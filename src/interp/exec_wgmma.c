@@ -281,6 +281,17 @@ static bool keep_metadata(struct ts__warp *warp, const struct ts__code *code, st
   return true;
 }
 
+/* bytes: of the operands in shared memory, the warp's rows of A and B. */
+static enum ts_status emit_product(struct ts__warp *warp, const struct ts__code *code,
+                                   const struct wgmma *w) {
+  const struct ts__matrix_info *info = w->info;
+  uint32_t a_bits = w->a_registers ? 0 : 16 * info->a_k * ts_dtype_bits(info->op->a);
+  struct ts_event event = {.sync_kind = TS_SYNC_WGMMA_GROUP,
+                           .sync_object = (uint32_t)w->group,
+                           .bytes = (a_bits + info->n * info->k * ts_dtype_bits(info->op->b)) / 8};
+  return ts__matrix_emit(warp, code, info, 16, event);
+}
+
 /* Operands after A: descriptor of B, accumulator with its index, scale of D. */
 static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
                            const struct ts__matrix_info *info, uint32_t *a_registers,
@@ -310,7 +321,7 @@ static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
   state->last = &w->next;
   warp->wgmma_count++;
   warp->block->wgmma_count++;
-  if (ts__matrix_emit(warp, code, info, 16) != TS_OK) return TS__STEP_FAULT;
+  if (emit_product(warp, code, w) != TS_OK) return TS__STEP_FAULT;
   return TS__STEP_NEXT;
 }
 
@@ -340,6 +351,7 @@ enum ts__step ts__exec_wgmma_sp_rs(struct ts__warp *warp, const struct ts__code 
 
 /* --- groups */
 
+/* As in exec_async.c: a wait names the last of the groups waited for, UINT32_MAX none. */
 static enum ts_status emit_group(struct ts__warp *warp, const struct ts__code *code,
                                  enum ts_event_kind kind, uint64_t group, uint32_t work) {
   if (!ts__listening(warp->block)) return TS_OK;
@@ -387,7 +399,7 @@ enum ts__step ts__exec_wgmma_wait(struct ts__warp *warp, const struct ts__code *
     warp->block->wgmma_count--;
   }
   if (!state->first) state->last = &state->first;
-  if (emit_group(warp, code, TS_EVENT_WAIT, end_group, (uint32_t)allowed) != TS_OK)
+  if (emit_group(warp, code, TS_EVENT_WAIT, end_group - 1, (uint32_t)allowed) != TS_OK)
     return TS__STEP_FAULT;
   return TS__STEP_NEXT;
 }

@@ -145,6 +145,8 @@ struct ts__mbarrier {
   int64_t tx_bytes;                   /* expected minus completed */
   uint32_t tx_insn;                   /* that changed it last, or initialised the mbarrier */
   uint64_t phase;                     /* completed phases */
+  uint64_t first_phase;               /* what events call phase 0: numbers go on when an mbarrier is
+                                         initialised again */
   uint64_t arrived_warps;             /* of this phase; flows to waiters */
   uint64_t completed_warps;           /* of the last completed phase */
   uint32_t next[TS__MAX_BLOCK_WARPS]; /* per warp: completed phases that its next wait is for, at
@@ -462,8 +464,10 @@ struct ts__mma_registers {
  * and B must differ. false when memory is short. */
 bool ts__mma_defer(struct ts__warp *warp, const struct ts__matrix_info *info,
                    const struct ts__mma_registers *registers);
+/* The event may have what it waits for and bytes of shared memory. */
 enum ts_status ts__matrix_emit(struct ts__warp *warp, const struct ts__code *code,
-                               const struct ts__matrix_info *info, uint32_t rows);
+                               const struct ts__matrix_info *info, uint32_t rows,
+                               struct ts_event event);
 /* Checks a shared range; answers true when the access may proceed (hazards have been reported). */
 bool ts__shared_readable(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                          uint64_t address, uint64_t size_bytes);
@@ -477,6 +481,11 @@ struct ts__mbarrier *ts__mbarrier_find(const struct ts__block *block,
  * they looked, so that the parity hides it. Hardware wakes waiters in time in practice, though
  * nothing promises it; answers whether there were any, after a remark for each. */
 bool ts__mbarrier_release(struct ts__block *block);
+/* ARRIVE events of arrivals that are about to happen, one for each phase that they are in. */
+enum ts_status ts__mbarrier_emit_arrivals(struct ts__warp *warp, const struct ts__code *code,
+                                          const struct ts__block *block,
+                                          const struct ts__mbarrier *mbarrier, uint32_t arrivals,
+                                          uint64_t bytes);
 /* Transactions done (TMA): may complete the phase. */
 void ts__mbarrier_complete_tx(struct ts__block *block, uint32_t address, uint64_t bytes);
 void ts__mbarrier_arrive(struct ts__block *block, uint32_t address, uint32_t count, uint64_t warps);
@@ -652,8 +661,13 @@ static inline bool ts__listening(const struct ts__block *block) {
 /* LAUNCH, BLOCK and END of those: block is UINT32_MAX for the launch itself. */
 enum ts_status ts__emit_agent(const struct ts__program *program, uint32_t block,
                               enum ts_event_kind kind, uint64_t work, uint64_t bytes);
-/* Fills block, warp, insn, op, dtype, mask and launch, and emits. Without code: an event of the
- * warp itself. */
+/* Fills block, warp, insn, op, dtype, launch and, unless it is given, mask, and emits. Without code:
+ * an event of the warp itself. */
+/* What event.cause says of an event that acts on the block. */
+static inline uint64_t ts__event_target(const struct ts__warp *warp,
+                                        const struct ts__block *block) {
+  return block == warp->block ? 0 : (uint64_t)block->index + 1;
+}
 enum ts_status ts__emit(struct ts__warp *warp, const struct ts__code *code, struct ts_event event,
                         const struct ts_footprint *footprint);
 

@@ -146,11 +146,13 @@ void ts__matrix_multiply(const struct ts__matrix_info *info, struct ts_mma_scrat
 }
 
 enum ts_status ts__matrix_emit(struct ts__warp *warp, const struct ts__code *code,
-                               const struct ts__matrix_info *info, uint32_t rows) {
+                               const struct ts__matrix_info *info, uint32_t rows,
+                               struct ts_event event) {
   uint64_t work = (uint64_t)rows * info->n * info->a_k;
   warp->block->stats->mac_count += work;
   if (!ts__listening(warp->block)) return TS_OK;
-  struct ts_event event = {
-      .kind = TS_EVENT_MATRIX, .src_space = 0xff, .dst_space = 0xff, .work = (uint32_t)work};
+  event.kind = TS_EVENT_MATRIX;
+  event.src_space = event.dst_space = 0xff;
+  event.work = (uint32_t)work;
   return ts__emit(warp, code, event, NULL);
 }

@@ -124,7 +124,8 @@ enum ts__step ts__exec_mma_sp(struct ts__warp *warp, const struct ts__code *code
   ts__sparse_multiply(info, warp->block->mma_scratch, &operands, c, false);
   for (uint32_t i = 0; i < c_words * TS__LANES && warp->active != UINT32_MAX; i++)
     if (!(warp->active >> i % TS__LANES & 1)) c[i] = saved[i];
-  return ts__matrix_emit(warp, code, info, 16) == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
+  return ts__matrix_emit(warp, code, info, 16, (struct ts_event){0}) == TS_OK ? TS__STEP_NEXT
+                                                                              : TS__STEP_FAULT;
 }
 
 /* --- wgmma.sp: operands in shared memory or, A, in registers, to dense memory */

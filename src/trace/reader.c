@@ -124,7 +124,7 @@ static enum ts_status skip_payload(struct ts_ctx *ctx, struct ts_trace_reader *r
 /* --- tables */
 
 static const uint8_t *take(struct cursor *cursor, size_t size_bytes) {
-  static const uint8_t zeros[16] = {0};
+  static const uint8_t zeros[TS__TRACE_CODE_INSN_BYTES] = {0};
   if (cursor->is_bad || (size_t)(cursor->end - cursor->at) < size_bytes) {
     cursor->is_bad = true;
     return zeros;
@@ -168,6 +168,70 @@ static enum ts_status take_names(struct ts_ctx *ctx, struct ts_trace_reader *rea
   return TS_OK;
 }
 
+static bool is_code_insn_sound(const struct ts_trace_reader *reader, const struct ts_code *code,
+                               const struct ts_code_insn *insn) {
+  uint64_t end = (uint64_t)insn->first_ref + insn->use_count + insn->def_count;
+  return insn->op < reader->ops.count && insn->dtype <= reader->dtypes.count &&
+         insn->dtype2 <= reader->dtypes.count && end <= code->ref_count &&
+         insn->block < code->block_count;
+}
+
+static struct ts_code_insn get_code_insn(const uint8_t *at) {
+  return (struct ts_code_insn){.op = ts__get_u16(at),
+                               .dtype = at[2],
+                               .lanes = at[3],
+                               .dtype2 = at[4],
+                               .flags = at[5],
+                               .m = ts__get_u16(at + 6),
+                               .n = ts__get_u16(at + 8),
+                               .k = ts__get_u16(at + 10),
+                               .use_count = ts__get_u16(at + 12),
+                               .def_count = ts__get_u16(at + 14),
+                               .first_ref = ts__get_u32(at + 16),
+                               .block = ts__get_u32(at + 20),
+                               .rank = ts__get_u32(at + 24),
+                               .approx = at[28],
+                               .source_registers = at[29]};
+}
+
+/* The table of the function's insn_count instructions; NULL when the file states none. */
+static enum ts_status take_code(struct ts_ctx *ctx, struct ts_trace_reader *reader,
+                                struct cursor *cursor, uint32_t insn_count,
+                                const struct ts_code **out) {
+  enum { REF_BYTES = 8 };
+  uint32_t is_stated = take_u32(cursor);
+  *out = NULL;
+  if (is_stated > 1) cursor->is_bad = true;
+  if (!is_stated || cursor->is_bad) return TS_OK;
+  struct ts_code head = {.insn_count = insn_count, .slot_count = take_u32(cursor)};
+  head.block_count = take_u32(cursor);
+  head.registers_per_thread = take_u32(cursor);
+  head.machine_insn_count = take_u32(cursor);
+  head.static_shared_bytes = take_u64(cursor);
+  head.ref_count = take_count(cursor, REF_BYTES);
+  if ((size_t)(cursor->end - cursor->at) / TS__TRACE_CODE_INSN_BYTES < insn_count)
+    cursor->is_bad = true;
+  if (cursor->is_bad) return TS_OK;
+  struct ts_code *code = ts_new(&reader->arena, struct ts_code);
+  struct ts_code_ref *refs = ts_new_array(&reader->arena, struct ts_code_ref, head.ref_count + 1u);
+  struct ts_code_insn *insns = ts_new_array(&reader->arena, struct ts_code_insn, insn_count + 1u);
+  if (!code || !refs || !insns) return ts_fail_memory(ctx);
+  for (uint32_t i = 0; i < head.ref_count; i++) {
+    refs[i] = (struct ts_code_ref){take_u32(cursor), 0};
+    refs[i].count = take_u32(cursor);
+    if ((uint64_t)refs[i].first + refs[i].count > head.slot_count) cursor->is_bad = true;
+  }
+  for (uint32_t i = 0; i < insn_count && !cursor->is_bad; i++) {
+    insns[i] = get_code_insn(take(cursor, TS__TRACE_CODE_INSN_BYTES));
+    if (!is_code_insn_sound(reader, &head, &insns[i])) cursor->is_bad = true;
+  }
+  head.refs = refs;
+  head.insns = insns;
+  *code = head;
+  *out = code;
+  return TS_OK;
+}
+
 static enum ts_status take_function(struct ts_ctx *ctx, struct ts_trace_reader *reader,
                                     struct cursor *cursor, struct ts_trace_function *function) {
   enum { INSN_BYTES = 16 };
@@ -192,7 +256,7 @@ static enum ts_status take_function(struct ts_ctx *ctx, struct ts_trace_reader *
   function->insn_count = count;
   function->places = places;
   function->ops = ops;
-  return TS_OK;
+  return take_code(ctx, reader, cursor, count, &function->code);
 }
 
 static enum ts_status take_functions(struct ts_ctx *ctx, struct ts_trace_reader *reader,
@@ -283,11 +347,11 @@ static enum ts_status read_header(struct ts_ctx *ctx, struct ts_trace_reader *re
   uint32_t version = ts__get_u32(head + TS__TRACE_MAGIC_BYTES);
   if (version != TS__TRACE_VERSION)
     return ts_fail(ctx, TS_BAD_INPUT, TS_DIAG_INPUT_EVENTS, TS_FILE_PLACE(reader->path),
-                   "event file format %u; this program reads format %d", version,
-                   TS__TRACE_VERSION);
+                   "event file format %u; this program reads format %d: write the file again",
+                   version, TS__TRACE_VERSION);
   if (ts__get_u32(head + 12) != TS__TRACE_HEADER_BYTES ||
       ts__get_u32(head + 16) != TS__TRACE_RECORD_BYTES)
-    return fail(ctx, reader, "the header states sizes that format 1 does not have");
+    return fail(ctx, reader, "the header states sizes that format 2 does not have");
   for (unsigned i = 20; i < TS__TRACE_HEADER_BYTES; i++) {
     if (head[i]) return fail(ctx, reader, "a reserved byte of the header is not zero");
   }
@@ -367,6 +431,12 @@ static bool is_space(const struct ts_trace_reader *reader, uint8_t space) {
   return space == TS__TRACE_NO_SPACE || space < reader->spaces.count;
 }
 
+/* Saturates: the numbers of blocks have 32 bits. */
+static uint64_t block_count_of(const struct ts_trace_launch *launch) {
+  uint64_t count = (uint64_t)launch->grid[0] * launch->grid[1];
+  return count > UINT32_MAX ? UINT32_MAX : count * launch->grid[2];
+}
+
 /* NULL when the event is sound. */
 static const char *event_problem(const struct ts_trace_reader *reader,
                                  const struct ts_event *event) {
@@ -379,7 +449,11 @@ static const char *event_problem(const struct ts_trace_reader *reader,
   if (!is_space(reader, event->src_space) || !is_space(reader, event->dst_space))
     return "an event has an unknown memory space";
   if (event->launch >= reader->program.launch_count) return "an event is of an unknown launch";
-  if (event->cause > event->seq) return "an event's cause comes later";
+  if (event->kind == TS_EVENT_LANDED && event->cause > event->seq)
+    return "an event's cause comes later";
+  const struct ts_trace_launch *launch = &reader->program.launches[event->launch];
+  if (event->kind != TS_EVENT_LANDED && event->cause > block_count_of(launch))
+    return "an event acts on an unknown block";
   uint32_t function = reader->program.launches[event->launch].function;
   if (event->insn != UINT32_MAX && event->insn >= reader->program.functions[function].insn_count)
     return "an event is of an unknown instruction";
@@ -409,10 +483,11 @@ static const char *footprint_problem(struct ts_trace_reader *reader, uint64_t of
       reader->lanes[i] = ts__get_u64(at + 8 * i);
     footprint->lanes = reader->lanes;
   } else {
-    for (unsigned i = 0; i < footprint->rank; i++, at += 16) {
+    for (unsigned i = 0; i < footprint->rank; i++, at += 24) {
       footprint->extent[i] = ts__get_u32(at);
       footprint->coordinate[i] = (int32_t)ts__get_u32(at + 4);
       footprint->stride_bytes[i] = ts__get_u64(at + 8);
+      footprint->tensor_extent[i] = ts__get_u64(at + 16);
     }
   }
   return NULL;

@@ -50,7 +50,7 @@ uint32_t ts__trace_crc32(uint32_t crc, const uint8_t *data, size_t size_bytes) {
 }
 
 size_t ts__trace_footprint_bytes(uint8_t kind, uint8_t rank) {
-  enum { HEAD_BYTES = 16, DIMENSION_BYTES = 16 };
+  enum { HEAD_BYTES = 16, DIMENSION_BYTES = 24 };
   switch (kind) {
   case TS_FOOTPRINT_AFFINE: return HEAD_BYTES + 8;
   case TS_FOOTPRINT_LANES: return HEAD_BYTES + TS__TRACE_LANES * 8;

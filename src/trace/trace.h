@@ -36,7 +36,7 @@ struct ts_event {
   uint8_t sync_kind;    /* enum ts_sync_kind */
   uint32_t insn;        /* id in the function of the launch; UINT32_MAX none */
   uint16_t op;          /* enum ts_op of ir/ir.h; the file carries the names; UINT16_MAX none */
-  uint8_t dtype, lanes; /* type worked in */
+  uint8_t dtype, lanes; /* type worked in; copies: lanes = reduction, enum ts_ir_reduce */
   uint8_t src_space, dst_space; /* enum ts_space, 0xff none */
   uint16_t launch;              /* number of the launch */
   uint32_t mask;                /* active lanes */
@@ -44,11 +44,17 @@ struct ts_event {
   uint32_t work;                /* multiply-adds, arrivals, boxes ... by kind */
   uint32_t sync_object;         /* shared address of an mbarrier, barrier number, group number */
   uint32_t sync_phase;
-  uint64_t cause;     /* 1 + seq of the event that this one completes (LANDED: its COPY), 0 none;
-                          the producer knows it from the seq that emit filled in */
+  uint64_t cause; /* LANDED: 1 + seq of its COPY, which the producer knows from the seq that emit
+                          filled in. Others: 1 + the block whose shared memory or mbarrier is acted
+                          on, when it is another one (ts_event_target). 0 none */
   uint64_t footprint; /* 1 + offset in the footprint table, 0 none */
 };
-_Static_assert(sizeof(struct ts_event) == 64, "event format 1");
+_Static_assert(sizeof(struct ts_event) == 64, "event format 2");
+
+/* The block whose shared memory and mbarriers the event (not LANDED) acts on. */
+static inline uint32_t ts_event_target(const struct ts_event *event) {
+  return event->cause ? (uint32_t)(event->cause - 1) : event->block;
+}
 
 enum ts_footprint_kind {
   TS_FOOTPRINT_AFFINE, /* base + lane * lane_stride, size_bytes each */

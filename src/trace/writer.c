@@ -149,6 +149,45 @@ static uint32_t find_file(const char **files, uint32_t file_count, const char *f
   return UINT32_MAX;
 }
 
+static void put_code_insn(struct payload *payload, const struct ts_code_insn *insn) {
+  uint8_t *at = payload_room(payload, TS__TRACE_CODE_INSN_BYTES);
+  if (!at) return;
+  at = ts__put_u16(at, insn->op);
+  at = ts__put_u8(at, insn->dtype);
+  at = ts__put_u8(at, insn->lanes);
+  at = ts__put_u8(at, insn->dtype2);
+  at = ts__put_u8(at, insn->flags);
+  at = ts__put_u16(at, insn->m);
+  at = ts__put_u16(at, insn->n);
+  at = ts__put_u16(at, insn->k);
+  at = ts__put_u16(at, insn->use_count);
+  at = ts__put_u16(at, insn->def_count);
+  at = ts__put_u32(at, insn->first_ref);
+  at = ts__put_u32(at, insn->block);
+  at = ts__put_u32(at, insn->rank);
+  at = ts__put_u8(at, insn->approx);
+  at = ts__put_u8(at, insn->source_registers);
+  ts__put_u16(at, 0);
+}
+
+/* One instruction for each of the function's. */
+static void put_code(struct payload *payload, const struct ts_code *code) {
+  payload_u32(payload, code != NULL);
+  if (!code) return;
+  payload_u32(payload, code->slot_count);
+  payload_u32(payload, code->block_count);
+  payload_u32(payload, code->registers_per_thread);
+  payload_u32(payload, code->machine_insn_count);
+  payload_u64(payload, code->static_shared_bytes);
+  payload_u32(payload, code->ref_count);
+  for (uint32_t i = 0; i < code->ref_count; i++) {
+    payload_u32(payload, code->refs[i].first);
+    payload_u32(payload, code->refs[i].count);
+  }
+  for (uint32_t i = 0; i < code->insn_count; i++)
+    put_code_insn(payload, &code->insns[i]);
+}
+
 static void put_function(struct payload *payload, const struct ts_trace_function *function) {
   struct {
     TS_VEC(const char *) names;
@@ -171,6 +210,7 @@ static void put_function(struct payload *payload, const struct ts_trace_function
     payload_u32(payload, place->line);
     payload_u32(payload, place->column);
   }
+  put_code(payload, function->code);
   ts_vec_free(&files.names, payload->allocator);
 }
 
@@ -261,6 +301,7 @@ static void put_footprint(uint8_t *at, const struct ts_footprint *footprint) {
       at = ts__put_u32(at, footprint->extent[i]);
       at = ts__put_u32(at, (uint32_t)footprint->coordinate[i]);
       at = ts__put_u64(at, footprint->stride_bytes[i]);
+      at = ts__put_u64(at, footprint->tensor_extent[i]);
     }
   }
 }

@@ -13,12 +13,41 @@ enum { OP_COPY = 3, OP_WAIT = 5 };
 
 static const struct ts_source_place places[2] = {{"kernel.py", 12, 4}, {NULL, 0, 0}};
 static const uint16_t ops[2] = {OP_COPY, OP_WAIT};
-static const struct ts_trace_function functions[1] = {{"main_kernel", 2, places, ops, NULL}};
+static const struct ts_code_ref refs[3] = {{0, 1}, {1, 2}, {9, 1}};
+static const struct ts_code_insn code_insns[2] = {
+    {.op = OP_COPY,
+     .dtype = TS_DTYPE_f16,
+     .lanes = 8,
+     .dtype2 = TS_DTYPE_f32,
+     .flags = TS_CODE_FREE | TS_CODE_ADDRESS,
+     .m = 64,
+     .n = 256,
+     .k = 16,
+     .use_count = 2,
+     .def_count = 1,
+     .first_ref = 0,
+     .block = 1,
+     .rank = 7,
+     .approx = 1,
+     .source_registers = 9},
+    {.op = OP_WAIT, .first_ref = 3},
+};
+static const struct ts_code code = {.insns = code_insns,
+                                    .insn_count = 2,
+                                    .refs = refs,
+                                    .ref_count = 3,
+                                    .slot_count = 10,
+                                    .block_count = 2,
+                                    .registers_per_thread = 168,
+                                    .static_shared_bytes = 1056,
+                                    .machine_insn_count = 77};
+static const struct ts_trace_function functions[2] = {{"main_kernel", 2, places, ops, &code},
+                                                      {"other_kernel", 2, places, ops, NULL}};
 static const struct ts_trace_launch launches[2] = {
     {0, {2, 3, 4}, {128, 1, 1}, {1, 1, 1}, 49152},
     {0, {1, 1, 1}, {32, 2, 1}, {2, 1, 1}, 0},
 };
-static const struct ts_trace_program program = {functions, 1, launches, 2};
+static const struct ts_trace_program program = {functions, 2, launches, 2};
 
 static struct ts_diag_list diags;
 static struct ts_ctx ctx;
@@ -35,10 +64,11 @@ static void teardown(void) {
   unlink(path);
 }
 
+/* Copies that act on a block of the launch or their own, and events that complete earlier ones. */
 static struct ts_event make_event(uint64_t i) {
   return (struct ts_event){.block = (uint32_t)i,
                            .warp = (uint16_t)(i % 8),
-                           .kind = TS_EVENT_COPY,
+                           .kind = i % 2 ? TS_EVENT_LANDED : TS_EVENT_COPY,
                            .sync_kind = TS_SYNC_MBARRIER,
                            .insn = (uint32_t)(i % 2),
                            .op = OP_COPY,
@@ -52,7 +82,7 @@ static struct ts_event make_event(uint64_t i) {
                            .work = (uint32_t)(i * 3),
                            .sync_object = 1024,
                            .sync_phase = (uint32_t)(i / 2),
-                           .cause = i};
+                           .cause = i % 2 ? i : i % 25};
 }
 
 /* Footprints of all kinds by turns, and none. */
@@ -71,6 +101,7 @@ static const struct ts_footprint *make_footprint(uint64_t i, struct ts_footprint
     return footprint;
   case TS_FOOTPRINT_BOX:
     footprint->rank = (uint8_t)(1 + i / 4 % 5);
+    footprint->tensor_extent[0] = UINT64_C(5000000000);
     for (unsigned k = 0; k < footprint->rank; k++) {
       footprint->extent[k] = k + 64;
       footprint->coordinate[k] = -(int32_t)k;
@@ -118,6 +149,7 @@ static void expect_event(uint64_t i, const struct ts_event *event,
   ck_assert_mem_eq(footprint->extent, wanted->extent, sizeof wanted->extent);
   ck_assert_mem_eq(footprint->coordinate, wanted->coordinate, sizeof wanted->coordinate);
   ck_assert_mem_eq(footprint->stride_bytes, wanted->stride_bytes, sizeof wanted->stride_bytes);
+  ck_assert_mem_eq(footprint->tensor_extent, wanted->tensor_extent, sizeof wanted->tensor_extent);
   if (wanted->lanes) ck_assert_mem_eq(footprint->lanes, lanes, sizeof lanes);
 }
 
@@ -142,13 +174,36 @@ START_TEST(test_round_trip) {
 }
 END_TEST
 
+START_TEST(test_code) {
+  struct ts_trace_reader *reader;
+  setup(&ts_allocator_libc);
+  ck_assert_int_eq(write_events(0, true), TS_OK);
+  ck_assert_int_eq(ts_trace_reader_open(&ctx, path, &reader), TS_OK);
+  const struct ts_trace_program *read = ts_trace_reader_program(reader);
+  const struct ts_code *got = read->functions[0].code;
+  ck_assert_ptr_nonnull(got);
+  ck_assert_ptr_null(read->functions[1].code);
+  ck_assert_uint_eq(got->insn_count, 2);
+  ck_assert_mem_eq(got->insns, code_insns, sizeof code_insns);
+  ck_assert_uint_eq(got->ref_count, 3);
+  ck_assert_mem_eq(got->refs, refs, sizeof refs);
+  ck_assert_uint_eq(got->slot_count, 10);
+  ck_assert_uint_eq(got->block_count, 2);
+  ck_assert_uint_eq(got->registers_per_thread, 168);
+  ck_assert_uint_eq(got->static_shared_bytes, 1056);
+  ck_assert_uint_eq(got->machine_insn_count, 77);
+  ts_trace_reader_close(reader);
+  teardown();
+}
+END_TEST
+
 START_TEST(test_tables) {
   struct ts_trace_reader *reader;
   setup(&ts_allocator_libc);
   ck_assert_int_eq(write_events(0, true), TS_OK);
   ck_assert_int_eq(ts_trace_reader_open(&ctx, path, &reader), TS_OK);
   const struct ts_trace_program *read = ts_trace_reader_program(reader);
-  ck_assert_uint_eq(read->function_count, 1);
+  ck_assert_uint_eq(read->function_count, 2);
   ck_assert_str_eq(read->functions[0].name, "main_kernel");
   ck_assert_uint_eq(read->functions[0].insn_count, 2);
   ck_assert_mem_eq(read->functions[0].ops, ops, sizeof ops);
@@ -237,6 +292,19 @@ START_TEST(test_every_flipped_bit_is_an_error) {
 }
 END_TEST
 
+START_TEST(test_old_format) {
+  size_t size_bytes;
+  setup(&ts_allocator_libc);
+  ck_assert_int_eq(write_events(6, true), TS_OK);
+  char *data = read_file(&size_bytes);
+  data[8] = 1;
+  ck_assert_int_eq(replay(data, size_bytes), TS_BAD_INPUT);
+  ck_assert_ptr_nonnull(strstr(diags.items.data[0].message, "format 1"));
+  free(data);
+  teardown();
+}
+END_TEST
+
 /* A block of a later version between known ones is skipped. */
 START_TEST(test_unknown_block_is_skipped) {
   static const char extra[16 + 5] = {'N', 'E', 'W', '!', 1, 2, 3, 4, 5, 0, 0,
@@ -317,8 +385,9 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("trace", test_round_trip, test_tables, test_truncated_is_an_error,
-                   test_every_flipped_bit_is_an_error, test_unknown_block_is_skipped,
-                   test_abandoned_leaves_no_file, test_full_disk_is_an_error,
-                   test_equal_runs_give_equal_bytes, test_out_of_memory);
+  return RUN_TESTS("trace", test_round_trip, test_tables, test_code, test_old_format,
+                   test_truncated_is_an_error, test_every_flipped_bit_is_an_error,
+                   test_unknown_block_is_skipped, test_abandoned_leaves_no_file,
+                   test_full_disk_is_an_error, test_equal_runs_give_equal_bytes,
+                   test_out_of_memory);
 }
