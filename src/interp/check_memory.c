@@ -31,6 +31,17 @@ static uint32_t find_spans(const struct ts__access *access, struct span spans[TS
   return count;
 }
 
+/* Whether lanes may share an address: those of ascending ranges do not. */
+static bool may_meet(const struct ts__access *access, const struct span *spans, uint32_t count) {
+  if (access->is_affine) return access->stride == 0 && (access->mask & (access->mask - 1));
+  uint64_t bytes = spans[0].end - spans[0].begin;
+  for (uint32_t i = 1; i < count; i++) {
+    if (spans[i].begin < spans[i - 1].end) return true;
+    bytes += spans[i].end - spans[i].begin;
+  }
+  return bytes < (uint64_t)__builtin_popcount(access->mask) * access->size_bytes;
+}
+
 /* The lane whose bytes hold the address. */
 static uint32_t lane_at(const struct ts__access *access, uint64_t address) {
   for (uint32_t rest = access->mask; rest; rest &= rest - 1) {
@@ -118,6 +129,7 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
     ts__check_mbarrier_bytes(warp, code, spans[i].lane, begin, size_bytes);
   }
   if (kind == TS__ACCESS_WRITE) {
+    if (may_meet(access, spans, count)) ts__check_lanes(warp, code, TS_SPACE_SHARED, access);
     uint32_t unset = ts__check_unset_lanes(warp, &code->operands[2]) & access->mask;
     for (; unset; unset &= unset - 1)
       ts_race_set_initialised(&check->race, access->lane[ts__first_lane(unset)], access->size_bytes,
@@ -259,6 +271,8 @@ static enum ts__step check_global(struct ts__warp *warp, const struct ts__code *
       ts__check_conflict(warp, code, TS_SPACE_GLOBAL, lane, kind != TS__ACCESS_READ, &conflict,
                          access->lane[lane], access->size_bytes);
   }
+  if (kind == TS__ACCESS_WRITE && may_meet(access, spans, count))
+    ts__check_lanes(warp, code, TS_SPACE_GLOBAL, access);
   if (kind == TS__ACCESS_ATOMIC) {
     check_repeated(warp, code, access);
     bool lanes_meet =

@@ -6,7 +6,7 @@
  * blocks to global memory meet in one shadow.
  *
  * Files: check.c (life, reports, barriers and clocks), check_order.c (order between blocks),
- * check_memory.c (loads, stores, atomics, matrices), check_copy.c (asynchronous copies, wgmma operands, layouts), check_value.c (values
+ * check_memory.c (loads, stores, atomics, matrices), check_lanes.c (lanes of one store), check_copy.c (asynchronous copies, wgmma operands, layouts), check_value.c (values
  * that were never set), check_number.c (numeric alarms), check_speed.c (performance remarks). */
 #ifndef TS_INTERP_CHECK_PRIV_H
 #define TS_INTERP_CHECK_PRIV_H
@@ -166,6 +166,9 @@ enum ts__access_kind { TS__ACCESS_READ, TS__ACCESS_WRITE, TS__ACCESS_ATOMIC };
 enum ts__step ts__check_access(struct ts__warp *warp, const struct ts__code *code,
                                enum ts_space space, enum ts__access_kind kind,
                                const struct ts__access *access);
+/* Plain stores of several lanes to one place (check_lanes.c). */
+void ts__check_lanes(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
+                     const struct ts__access *access);
 /* The same for a range of global memory; *was_set becomes false when a read finds bytes that were
  * never written, *is_contended true when atomics meet. The conflict's address is a device address. */
 struct ts_conflict ts__check_global_range(struct ts__warp *warp, struct ts_accessor who,

@@ -133,6 +133,18 @@ START_TEST(test_equal_stores) {
 }
 END_TEST
 
+/* Lanes of one warp, one instruction: the values must be equal where the places are. */
+START_TEST(test_lanes_race) {
+  finds(HEAD START "  %3 = and u32 %2, $A\n  st.shared u32 s0, %3, %2 {scale=4}\n" END, "15", "31",
+        TS_DIAG_RACE_SHARED, &one_warp);
+  finds(HEAD START "  %3 = and u32 %2, 7\n  %4 = mul u32 %3, %3\n"
+                   "  st.global u32 %1, %4, $A {scale=4}\n" END,
+        "%2", "%3", TS_DIAG_RACE_GLOBAL, &one_warp);
+  finds(HEAD START "  %3 = shr u32 %2, $A\n  st.shared u32 s0, 5, %3 {scale=4}\n" END, "4", "5",
+        TS_DIAG_RACE_SHARED, &one_warp);
+}
+END_TEST
+
 START_TEST(test_global_race) {
   finds(HEAD START "  %3 = sreg u32 {which=ctaid.x}\n  %4 = mul u32 %3, $A\n"
                    "  %5 = add u32 %4, %2\n  st.global u32 %1, %5, %3 {scale=4}\n" END,
@@ -446,9 +458,9 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("check", test_shared_race, test_write_after_read, test_barrier_number,
-                   test_equal_stores, test_global_race, test_proxy_fence, test_refill,
-                   test_mbarrier_order, test_layout, test_ldmatrix_layout, test_wgmma_fence,
-                   test_unset_shared, test_unset_local, test_unset_global, test_divergent_barrier,
-                   test_expect_tx, test_atomics, test_numbers, test_speed, test_occupancy,
-                   test_ticket, test_short_memory);
+                   test_equal_stores, test_lanes_race, test_global_race, test_proxy_fence,
+                   test_refill, test_mbarrier_order, test_layout, test_ldmatrix_layout,
+                   test_wgmma_fence, test_unset_shared, test_unset_local, test_unset_global,
+                   test_divergent_barrier, test_expect_tx, test_atomics, test_numbers, test_speed,
+                   test_occupancy, test_ticket, test_short_memory);
 }
