@@ -159,8 +159,8 @@ def print_mutants(options):
     pattern = re.compile(r"^(?:\d+: )?all\s+(.*?)\s*(\d+) mutants, +(\d+) change results?, +(\d+) reported", re.M)
     rows = pattern.findall(mutate_text(options))
     for what, mutants, changed, reported in rows:
-        percent = 100 * int(reported) / int(changed) if int(changed) else 100.0
-        print(f"mutants    {what:<8}{mutants:>6}, {changed:>6} change results, {reported:>6} reported: {percent:.1f} %")
+        percent = f": {100 * int(reported) / int(changed):.1f} %" if int(changed) else ""
+        print(f"mutants    {what:<8}{mutants:>6}, {changed:>6} change results, {reported:>6} reported{percent}")
     if not rows:
         print("mutants    the tool printed no sums")
     return bool(rows) and int(rows[0][3]) * 100 >= AIMS["mutants"] * int(rows[0][2])
