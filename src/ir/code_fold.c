@@ -124,6 +124,15 @@ static void fold_logic(struct fold *f, uint32_t id) {
     if (swallow(f, id, k, logic, 4)) return;
 }
 
+/* LOP3 sets a predicate when its result is not 0. */
+static void fold_zero_test(struct fold *f, uint32_t id) {
+  static const uint16_t logic[] = {TS_OP_and, TS_OP_or, TS_OP_xor};
+  const struct ts_insn *insn = &f->function->insns.data[id];
+  uint64_t encoding = 1;
+  if (ts__code_constant(f->function, ts_insn_operand(f->function, insn, 1), &encoding) && !encoding)
+    swallow(f, id, 0, logic, 3);
+}
+
 /* A comparison combines its result with another predicate. */
 static void fold_predicate_logic(struct fold *f, uint32_t id) {
   const struct ts_insn *insn = &f->function->insns.data[id];
@@ -250,6 +259,13 @@ static bool has_constant_operands(const struct fold *f, const struct ts_insn *in
   return true;
 }
 
+/* A constant in slots of its own is an operand of its readers. */
+static bool is_renamed(const struct fold *f, uint32_t id) {
+  const struct ts_code_insn *code = &f->table->insns[id];
+  return code->def_count &&
+         f->table->refs.data[code->first_ref + code->use_count].first >= f->table->own_slot_count;
+}
+
 static void fold_move(struct fold *f, uint32_t id) {
   const struct ts_insn *insn = &f->function->insns.data[id];
   bool is_subword = ts_dtype_bits((enum ts_dtype)insn->dtype) < TS__WORD_BITS;
@@ -259,7 +275,8 @@ static void fold_move(struct fold *f, uint32_t id) {
   case TS_OP_bitcast:
   case TS_OP_ld_local: set_free(f, id); return;
   case TS_OP_st_local:
-    if (ts_insn_operand(f->function, insn, 2)->kind == TS_OPERAND_REG) set_free(f, id);
+    if (ts_insn_operand(f->function, insn, 2)->kind == TS_OPERAND_REG || is_renamed(f, id))
+      set_free(f, id);
     return;
   case TS_OP_mov:
     if (!is_constant || f->table->regs[insn->dst].def_count == 1) set_free(f, id);
@@ -323,6 +340,8 @@ static void fold_insn(struct fold *f, uint32_t id) {
       fold_logic(f, id);
     if (insn->dtype == TS_DTYPE_pred && insn->op == TS_OP_not) set_free(f, id);
     return;
+  case TS_OP_eq:
+  case TS_OP_ne: fold_zero_test(f, id); return;
   case TS_OP_neg:
   case TS_OP_abs: fold_sign(f, id); return;
   case TS_OP_sreg: fold_sreg(f, id); return;

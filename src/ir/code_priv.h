@@ -45,7 +45,7 @@ struct ts__code_table {
   uint32_t *array_slot; /* first slot by array */
   struct ts_code_insn *insns;
   TS_VEC(struct ts_code_ref) refs;
-  uint32_t slot_count;
+  uint32_t slot_count, own_slot_count; /* all; registers and arrays without renamed versions */
   /* The instruction that computes the address anew for a memory instruction; itself, or an earlier
    * one; TS_NONE without such an address. One per instruction: cp.async's global side. */
   uint32_t *address_leader;
@@ -68,14 +68,60 @@ int ts__code_find_refs(struct ts__code_table *table);
 /* --- code_fold.c */
 int ts__code_find_folds(struct ts__code_table *table);
 
+/* --- code_values.c */
+
+/* Where a component of a register lies. */
+struct ts__code_part {
+  uint32_t root;
+  uint8_t bit;
+};
+
+/* Storages that an instruction reads, then those it writes: in refs. */
+struct ts__code_span {
+  uint32_t first, use_count, count;
+};
+
+struct ts__code_values {
+  struct ts__code_table *table;
+  uint32_t storage_count;
+  uint32_t *address_of; /* by instruction that computes an address: storage */
+  uint32_t *first_part; /* by register */
+  struct ts__code_part *parts;
+  uint32_t *slot_root; /* by storage less the number of registers */
+  TS_VEC(uint8_t) root_words;
+  TS_VEC(uint32_t) root_users; /* names alive */
+  TS_VEC(struct ts_code_ref) refs;
+  struct ts__code_span *spans; /* by instruction */
+  /* Liveness between blocks, of those storages that have a number there. */
+  uint32_t *number; /* by storage, TS_NONE */
+  uint32_t *numbered, numbered_count;
+  uint64_t *live_in, *live_out; /* by block: set_words words each */
+  size_t set_words;
+  bool *is_alive; /* by storage */
+  uint32_t live_words;
+  bool out_of_memory;
+};
+int ts__code_values_init(struct ts__code_values *values, struct ts__code_table *table);
+void ts__code_values_free(struct ts__code_values *values);
+void ts__code_set_alive(struct ts__code_values *values, uint32_t storage, bool is_alive);
+bool ts__code_is_live_out(const struct ts__code_values *values, uint32_t block, uint32_t storage);
+/* Words of the storage's roots, whoever else names them. */
+uint32_t ts__code_storage_words(const struct ts__code_values *values, uint32_t storage);
+void ts__code_enter_block(struct ts__code_values *values, uint32_t block);
+void ts__code_leave_block(struct ts__code_values *values); /* nothing is alive afterwards */
+
 /* --- code_schedule.c */
 bool ts__code_is_ordered(enum ts_op op); /* inline assembly that keeps its place among its like */
-int ts__code_find_order(struct ts__code_table *table);
+/* Ranks, and the most words that are alive at once. */
+int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *values,
+                        uint32_t *peak_words);
 
 /* --- code_length.c */
 uint32_t ts__code_length(const struct ts__code_table *table); /* machine instructions */
 
 /* --- code_registers.c */
-int ts__code_find_registers(struct ts__code_table *table, uint32_t *registers_per_thread);
+/* The most a thread can have: 255, and the block's share of the file. */
+uint32_t ts__code_register_limit(const struct ts_function *function);
+uint32_t ts__code_registers(const struct ts__code_table *table, uint32_t peak_words);
 
 #endif

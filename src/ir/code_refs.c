@@ -158,6 +158,25 @@ struct ts_code_ref ts__code_slots(const struct ts__code_table *table,
   return slots;
 }
 
+/* Renaming. Arrays are registers, so a store to one, or a load of matrices into one, makes a new
+ * value: where all words are overwritten later in the block, it gets slots of its own, and may then
+ * be alive together with its predecessor. A constant stored is such a value even where a product
+ * then adds to it: the product reads the constant. Slots of the last definition in a block, and of
+ * arrays with dynamic indices, are the array's own. */
+struct renaming {
+  struct ts__code_table *table;
+  const struct ts_function *function;
+  bool *is_fixed;    /* by array: has dynamic accesses */
+  uint32_t *current; /* by word of an array: slot that holds it, valid in current_block */
+  uint32_t *current_block, *overwritten, *changed; /* block + 1: later in the block */
+  bool *is_constant;                               /* current version is a constant */
+};
+
+/* Words have numbers from 0: slot minus the number of registers. */
+static uint32_t word_of(const struct renaming *r, uint32_t slot) {
+  return slot - (uint32_t)r->function->regs.count;
+}
+
 static int number_slots(struct ts__code_table *table) {
   const struct ts_function *function = table->function;
   table->array_slot = ts_new_array(&table->scratch, uint32_t, function->arrays.count);
@@ -167,6 +186,7 @@ static int number_slots(struct ts__code_table *table) {
     table->array_slot[i] = table->slot_count;
     table->slot_count += (uint32_t)(function->arrays.data[i].size_bytes / 4);
   }
+  table->own_slot_count = table->slot_count;
   return 0;
 }
 
@@ -176,11 +196,85 @@ static int push(struct ts__code_table *table, struct ts_code_ref ref) {
 
 /* Part of a word written: what was there before is read. */
 static bool is_partial(const struct ts__code_access *access) {
-  return !access->is_whole &&
-         (access->first_bit % TS__WORD_BITS || access->bit_count % TS__WORD_BITS);
+  return access->is_whole || access->first_bit % TS__WORD_BITS || access->bit_count % TS__WORD_BITS;
 }
 
-static int add_refs(struct ts__code_table *table, uint32_t id) {
+static bool stores_constant(const struct ts_function *function, const struct ts_insn *insn) {
+  return insn->op == TS_OP_st_local &&
+         ts_insn_operand(function, insn, 2)->kind == TS_OPERAND_IMM;
+}
+
+/* Walked from the block's end: does this definition get slots of its own? */
+static bool find_renamed(struct renaming *r, const struct ts_insn *insn,
+                         const struct ts__code_access *access) {
+  struct ts_code_ref slots = ts__code_slots(r->table, access);
+  uint32_t stamp = insn->block + 1;
+  bool is_new = !access->is_use && !is_partial(access);
+  const uint32_t *later = stores_constant(r->function, insn) ? r->changed : r->overwritten;
+  bool is_renamed = !r->is_fixed[access->array] && slots.count > 0;
+  for (uint32_t k = 0; k < slots.count; k++) {
+    uint32_t word = word_of(r, slots.first + k);
+    is_renamed &= later[word] == stamp;
+    r->changed[word] = stamp;
+    if (is_new) r->overwritten[word] = stamp;
+  }
+  return is_renamed;
+}
+
+static uint32_t current_slot(struct renaming *r, uint32_t slot, uint32_t block) {
+  uint32_t word = word_of(r, slot);
+  if (r->current_block[word] == block + 1) return r->current[word];
+  r->current_block[word] = block + 1;
+  r->is_constant[word] = false;
+  return r->current[word] = slot;
+}
+
+/* The slots as they are now called, in runs. */
+static int add_current(struct renaming *r, struct ts_code_ref slots, uint32_t block) {
+  struct ts_code_ref run = {0, 0};
+  for (uint32_t k = 0; k < slots.count; k++) {
+    uint32_t slot = current_slot(r, slots.first + k, block);
+    if (run.count && slot == run.first + run.count) {
+      run.count++;
+      continue;
+    }
+    if (run.count && push(r->table, run)) return -1;
+    run = (struct ts_code_ref){slot, 1};
+  }
+  return run.count ? push(r->table, run) : 0;
+}
+
+/* Does a definition in place keep the slots that it reads? Not when they hold constants. */
+static bool keeps_slots(struct renaming *r, const struct ts__code_access *access,
+                        struct ts_code_ref slots, uint32_t block) {
+  if (!access->is_use && !is_partial(access)) return false;
+  for (uint32_t k = 0; k < slots.count; k++) {
+    current_slot(r, slots.first + k, block);
+    if (r->is_constant[word_of(r, slots.first + k)]) return false;
+  }
+  return true;
+}
+
+static int add_definition(struct renaming *r, const struct ts_insn *insn,
+                          const struct ts__code_access *access, bool is_renamed) {
+  struct ts_code_ref slots = ts__code_slots(r->table, access);
+  uint32_t first = slots.first;
+  if (keeps_slots(r, access, slots, insn->block)) return add_current(r, slots, insn->block);
+  if (is_renamed) {
+    first = r->table->slot_count;
+    r->table->slot_count += slots.count;
+  }
+  for (uint32_t k = 0; k < slots.count; k++) {
+    uint32_t word = word_of(r, slots.first + k);
+    r->current_block[word] = insn->block + 1;
+    r->current[word] = first + k;
+    r->is_constant[word] = is_renamed && stores_constant(r->function, insn);
+  }
+  return slots.count ? push(r->table, (struct ts_code_ref){first, slots.count}) : 0;
+}
+
+static int add_refs(struct renaming *r, uint32_t id, bool is_renamed) {
+  struct ts__code_table *table = r->table;
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
   struct ts_code_insn *out = &table->insns[id];
@@ -195,19 +289,61 @@ static int add_refs(struct ts__code_table *table, uint32_t id) {
   }
   for (uint32_t i = 0; i < access_count; i++) {
     struct ts_code_ref slots = ts__code_slots(table, &accesses[i]);
-    bool is_use = accesses[i].is_use || is_partial(&accesses[i]) || accesses[i].is_whole;
-    if (!is_use || !slots.count) continue;
-    if (push(table, slots)) return -1;
+    if (!accesses[i].is_use && !is_partial(&accesses[i])) continue;
+    if (add_current(r, slots, insn->block)) return -1;
     source_words += slots.count;
   }
   out->use_count = (uint16_t)(table->refs.count - out->first_ref);
   if (insn->dst != TS_NONE && push(table, (struct ts_code_ref){insn->dst, 1})) return -1;
-  for (uint32_t i = 0; i < access_count; i++) {
-    struct ts_code_ref slots = ts__code_slots(table, &accesses[i]);
-    if (accesses[i].is_def && slots.count && push(table, slots)) return -1;
-  }
+  for (uint32_t i = 0; i < access_count; i++)
+    if (accesses[i].is_def && add_definition(r, insn, &accesses[i], is_renamed)) return -1;
   out->def_count = (uint16_t)(table->refs.count - out->first_ref - out->use_count);
   out->source_registers = source_words < UINT8_MAX ? (uint8_t)source_words : UINT8_MAX;
+  return 0;
+}
+
+static void find_fixed_arrays(struct renaming *r) {
+  struct ts__code_access accesses[TS__MAX_ACCESSES];
+  for (size_t id = 0; id < r->function->insns.count; id++) {
+    uint32_t count = ts__code_accesses(r->function, &r->function->insns.data[id], accesses);
+    for (uint32_t i = 0; i < count; i++)
+      r->is_fixed[accesses[i].array] |= accesses[i].is_whole;
+  }
+}
+
+static int rename_block(struct renaming *r, const struct ts_block *block, bool *is_renamed) {
+  struct ts__code_access accesses[TS__MAX_ACCESSES];
+  uint32_t first = block->first_insn, end = first + block->insn_count;
+  for (uint32_t id = end; id-- > first;) {
+    const struct ts_insn *insn = &r->function->insns.data[id];
+    uint32_t count = ts__code_accesses(r->function, insn, accesses);
+    for (uint32_t i = 0; i < count; i++)
+      if (accesses[i].is_def) is_renamed[id] = find_renamed(r, insn, &accesses[i]);
+  }
+  for (uint32_t id = first; id < end; id++)
+    if (add_refs(r, id, is_renamed[id])) return -1;
+  return 0;
+}
+
+static int rename_arrays(struct ts__code_table *table) {
+  const struct ts_function *function = table->function;
+  struct ts_arena *arena = &table->scratch;
+  size_t word_count = table->slot_count - function->regs.count;
+  bool *is_renamed = ts_new_array(arena, bool, function->insns.count);
+  struct renaming r = {.table = table,
+                       .function = function,
+                       .is_fixed = ts_new_array(arena, bool, function->arrays.count),
+                       .current = ts_new_array(arena, uint32_t, word_count),
+                       .current_block = ts_new_array(arena, uint32_t, word_count),
+                       .overwritten = ts_new_array(arena, uint32_t, word_count),
+                       .changed = ts_new_array(arena, uint32_t, word_count),
+                       .is_constant = ts_new_array(arena, bool, word_count)};
+  if (!is_renamed || !r.is_fixed || !r.current || !r.current_block || !r.overwritten ||
+      !r.changed || !r.is_constant)
+    return -1;
+  find_fixed_arrays(&r);
+  for (size_t i = 0; i < function->blocks.count; i++)
+    if (rename_block(&r, &function->blocks.data[i], is_renamed)) return -1;
   return 0;
 }
 
@@ -253,8 +389,5 @@ static int number_uses(struct ts__code_table *table) {
 }
 
 int ts__code_find_refs(struct ts__code_table *table) {
-  if (number_slots(table) || number_uses(table)) return -1;
-  for (uint32_t i = 0; i < table->function->insns.count; i++)
-    if (add_refs(table, i)) return -1;
-  return 0;
+  return number_slots(table) || number_uses(table) || rename_arrays(table) ? -1 : 0;
 }

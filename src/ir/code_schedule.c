@@ -1,8 +1,11 @@
-/* The order in which a block's instructions are issued: a list schedule by the longest path to the
- * block's end, as an assembler makes it, within a budget of registers.
+/* The order in which a block's instructions are issued: a list schedule as an assembler makes it.
+ * Cycle by cycle, of the instructions whose operands are there the one with the longest way to the
+ * block's end goes first; near the limit of registers, one that frees some.
  *
- * Rough latencies are enough: they only order. Inline assembly keeps its order among its like;
- * loads do not pass stores to memory they may share, and nothing passes what orders memory. */
+ * Rough latencies are enough: they only order. Inline assembly that synchronises keeps its order;
+ * loads do not pass stores to memory they may share, and no access passes what orders memory.
+ * Matrix products and shuffles are arithmetic to the assembler: they move across barriers
+ * (MEASURED on machine code of nvcc 13.0). */
 #include "ir/code_priv.h"
 
 #include <string.h>
@@ -12,18 +15,19 @@ enum {
   LATENCY_GLOBAL = 400,
   LATENCY_SHARED = 25,
   LATENCY_SPECIAL = 20,
-  LATENCY_MATRIX = 24,
+  LATENCY_MATRIX = 33,
   LATENCY_SYNC = 20,
   LATENCY_ALU = 4,
-  MAX_STORES_COMPARED = 32
+  MAX_STORES_COMPARED = 32,
+  MAX_CANDIDATES = 24, /* looked at for one that frees registers */
+  REGISTER_RESERVE = 16
 };
 
 bool ts__code_is_ordered(enum ts_op op) {
   const struct ts_op_info *info = ts_op_info(op);
-  if (op == TS_OP_wgmma_touch || op == TS_OP_prefetch_tensormap) return true;
-  return info->flags & (F_SYNC | F_ASYNC | F_COLLECTIVE) || info->unit == TS_UNIT_MATRIX ||
-         info->unit == TS_UNIT_SYNC || op == TS_OP_elect ||
-         (op >= TS_OP_atom_global && op <= TS_OP_atom_shared_ret);
+  if (op == TS_OP_wgmma_touch || op == TS_OP_prefetch_tensormap || op == TS_OP_elect) return true;
+  if (op == TS_OP_tmem_ld || op == TS_OP_tmem_st) return true;
+  return info->flags & (F_SYNC | F_ASYNC) || info->unit == TS_UNIT_SYNC;
 }
 
 static uint32_t latency(const struct ts_insn *insn, bool is_free) {
@@ -46,6 +50,16 @@ static uint32_t latency(const struct ts_insn *insn, bool is_free) {
   }
 }
 
+/* GUESS: how long the next instruction of a pipe waits. */
+static uint32_t issue_cycles(const struct ts_insn *insn, bool is_free) {
+  if (is_free) return 0;
+  switch (insn->op) {
+  case TS_OP_ldmatrix: return 3;
+  case TS_OP_mma: return 4;
+  default: return insn->lanes > 4 ? insn->lanes / 4 : 1;
+  }
+}
+
 /* --- dependencies */
 
 struct edge {
@@ -58,9 +72,18 @@ struct memory_access {
   uint32_t next; /* + 1 */
 };
 
+struct schedule;
+
+struct heap {
+  uint32_t *items;
+  size_t count;
+  bool (*is_before)(const struct schedule *s, uint32_t a, uint32_t b);
+};
+
 struct schedule {
   struct ts__code_table *table;
   const struct ts_function *function;
+  struct ts__code_values *values;
   const struct ts_allocator *allocator;
   TS_VEC(struct edge) edges;
   uint32_t *first_edge, *wait_count; /* by instruction */
@@ -68,11 +91,15 @@ struct schedule {
   uint32_t *last_def, *def_block;    /* by slot: instruction; block + 1 for which it holds */
   uint32_t *first_reader;            /* by slot: in readers, + 1; since the last definition */
   TS_VEC(struct memory_access) readers;
-  TS_VEC(uint32_t) loads[TS_SPACE_COUNT], stores[TS_SPACE_COUNT]; /* since the last barrier */
-  uint32_t last_ordered, last_fence;
-  TS_VEC(uint32_t) since_fence; /* memory instructions */
-  uint32_t *heap;
-  size_t heap_count;
+  TS_VEC(uint32_t) loads[TS_SPACE_COUNT], stores[TS_SPACE_COUNT]; /* since the last fence */
+  TS_VEC(uint32_t) since_fence;                                   /* memory instructions */
+  TS_VEC(uint32_t) since_wait; /* instructions on arrays that wgmma works on */
+  uint32_t last_ordered, last_fence, last_wait;
+  bool *is_async_array;       /* by array: operands of wgmma */
+  struct heap ready, waiting; /* operands are there; or will be */
+  uint32_t *ready_at;         /* by instruction: cycle */
+  uint32_t *uses_left;        /* by storage, in this block */
+  uint32_t block, now, budget_words, peak_words;
   bool out_of_memory;
 };
 
@@ -151,6 +178,8 @@ static struct memory_use memory_use(enum ts_op op) {
   case TS_OP_ld_local:
   case TS_OP_st_local:
   case TS_OP_elect:
+  case TS_OP_mma:
+  case TS_OP_shfl:
   case TS_OP_wgmma_fence:
   case TS_OP_wgmma_commit:
   case TS_OP_wgmma_touch: return use;
@@ -219,41 +248,71 @@ static void link_memory(struct schedule *s, uint32_t id) {
   }
 }
 
+/* Registers that wgmma works on are the asynchronous unit's until the wait; the fence, and the
+ * products themselves, keep their place among what reads or writes those registers. */
+static void link_async(struct schedule *s, uint32_t id) {
+  const struct ts_insn *insn = &s->function->insns.data[id];
+  struct ts__code_access accesses[TS__MAX_ACCESSES];
+  if (insn->op == TS_OP_wgmma_wait || insn->op == TS_OP_wgmma_fence) {
+    for (size_t i = 0; i < s->since_wait.count; i++)
+      add_edge(s, s->since_wait.data[i], id, 0);
+    s->since_wait.count = 0;
+    add_edge(s, s->last_wait, id, 0);
+    s->last_wait = id;
+    return;
+  }
+  uint32_t count = ts__code_accesses(s->function, insn, accesses);
+  bool is_async = false;
+  for (uint32_t i = 0; i < count; i++)
+    is_async |= s->is_async_array[accesses[i].array];
+  if (!is_async) return;
+  add_edge(s, s->last_wait, id, 0);
+  if (ts_vec_push(&s->since_wait, s->allocator, id)) s->out_of_memory = true;
+}
+
 static void link_insn(struct schedule *s, uint32_t id) {
   enum ts_op op = (enum ts_op)s->function->insns.data[id].op;
   link_registers(s, id);
   link_memory(s, id);
+  link_async(s, id);
   if (!ts__code_is_ordered(op)) return;
   add_edge(s, s->last_ordered, id, 0);
   s->last_ordered = id;
 }
 
-/* --- the list: a heap of ready instructions, the one with the longest way to go first */
+/* --- the list */
 
-static bool is_before(const struct schedule *s, uint32_t a, uint32_t b) {
+/* What costs nothing happens at once. */
+static bool is_longer(const struct schedule *s, uint32_t a, uint32_t b) {
+  if (is_free(s, a) != is_free(s, b)) return is_free(s, a);
   return s->height[a] != s->height[b] ? s->height[a] > s->height[b] : a < b;
 }
 
-static void push_ready(struct schedule *s, uint32_t id) {
-  size_t at = s->heap_count++;
-  while (at) {
-    size_t parent = (at - 1) / 2;
-    if (!is_before(s, id, s->heap[parent])) break;
-    s->heap[at] = s->heap[parent];
-    at = parent;
-  }
-  s->heap[at] = id;
+static bool is_earlier(const struct schedule *s, uint32_t a, uint32_t b) {
+  return s->ready_at[a] != s->ready_at[b] ? s->ready_at[a] < s->ready_at[b] : a < b;
 }
 
-static uint32_t pop_ready(struct schedule *s) {
-  uint32_t top = s->heap[0], last = s->heap[--s->heap_count];
-  size_t at = 0;
-  for (size_t child; (child = 2 * at + 1) < s->heap_count; at = child) {
-    if (child + 1 < s->heap_count && is_before(s, s->heap[child + 1], s->heap[child])) child++;
-    if (!is_before(s, s->heap[child], last)) break;
-    s->heap[at] = s->heap[child];
+static void heap_push(const struct schedule *s, struct heap *heap, uint32_t id) {
+  size_t at = heap->count++;
+  while (at) {
+    size_t parent = (at - 1) / 2;
+    if (!heap->is_before(s, id, heap->items[parent])) break;
+    heap->items[at] = heap->items[parent];
+    at = parent;
   }
-  s->heap[at] = last;
+  heap->items[at] = id;
+}
+
+static uint32_t heap_pop(const struct schedule *s, struct heap *heap) {
+  uint32_t top = heap->items[0], last = heap->items[--heap->count];
+  size_t at = 0;
+  for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
+    if (child + 1 < heap->count && heap->is_before(s, heap->items[child + 1], heap->items[child]))
+      child++;
+    if (!heap->is_before(s, heap->items[child], last)) break;
+    heap->items[at] = heap->items[child];
+  }
+  heap->items[at] = last;
   return top;
 }
 
@@ -269,55 +328,185 @@ static void find_heights(struct schedule *s, uint32_t first, uint32_t count) {
   }
 }
 
-static void order_block(struct schedule *s, const struct ts_block *block) {
+/* --- registers while the list goes on */
+
+static void count_uses(struct schedule *s, uint32_t first, uint32_t count) {
+  for (uint32_t id = first; id < first + count; id++) {
+    const struct ts__code_span *span = &s->values->spans[id];
+    for (uint32_t i = 0; i < span->count; i++) {
+      struct ts_code_ref ref = s->values->refs.data[span->first + i];
+      for (uint32_t k = 0; k < ref.count; k++)
+        s->uses_left[ref.first + k] += i < span->use_count;
+    }
+  }
+}
+
+/* Words of registers that would be free when the instruction has read its operands. */
+static uint32_t freed_words(const struct schedule *s, uint32_t id) {
+  const struct ts__code_span *span = &s->values->spans[id];
+  uint32_t words = 0;
+  for (uint32_t i = 0; i < span->use_count; i++) {
+    struct ts_code_ref ref = s->values->refs.data[span->first + i];
+    for (uint32_t k = 0; k < ref.count; k++) {
+      uint32_t storage = ref.first + k;
+      if (s->uses_left[storage] != 1 || ts__code_is_live_out(s->values, s->block, storage)) continue;
+      words += ts__code_storage_words(s->values, storage);
+    }
+  }
+  return words;
+}
+
+static uint32_t defined_words(const struct schedule *s, uint32_t id) {
+  const struct ts__code_span *span = &s->values->spans[id];
+  uint32_t words = 0;
+  for (uint32_t i = span->use_count; i < span->count; i++) {
+    struct ts_code_ref ref = s->values->refs.data[span->first + i];
+    for (uint32_t k = 0; k < ref.count; k++)
+      if (!s->values->is_alive[ref.first + k])
+        words += ts__code_storage_words(s->values, ref.first + k);
+  }
+  return words;
+}
+
+static void take_registers(struct schedule *s, uint32_t id) {
+  struct ts__code_values *v = s->values;
+  const struct ts__code_span *span = &v->spans[id];
+  for (uint32_t i = 0; i < span->use_count; i++) {
+    struct ts_code_ref ref = v->refs.data[span->first + i];
+    for (uint32_t k = 0; k < ref.count; k++) {
+      uint32_t storage = ref.first + k;
+      if (--s->uses_left[storage] == 0 && !ts__code_is_live_out(v, s->block, storage))
+        ts__code_set_alive(v, storage, false);
+    }
+  }
+  for (uint32_t i = span->use_count; i < span->count; i++) {
+    struct ts_code_ref ref = v->refs.data[span->first + i];
+    for (uint32_t k = 0; k < ref.count; k++) {
+      uint32_t storage = ref.first + k;
+      bool is_read = s->uses_left[storage] || ts__code_is_live_out(v, s->block, storage);
+      ts__code_set_alive(v, storage, is_read);
+    }
+  }
+  if (v->live_words > s->peak_words) s->peak_words = v->live_words;
+}
+
+/* --- choosing */
+
+/* Above the budget: of the first few candidates the one that takes least, the earliest of equals in
+ * the order of the program. */
+static uint32_t pop_frugal(struct schedule *s) {
+  uint32_t looked_at[MAX_CANDIDATES], count = 0, best = 0;
+  int64_t least = INT64_MAX;
+  while (count < MAX_CANDIDATES && s->ready.count) {
+    uint32_t id = heap_pop(s, &s->ready);
+    int64_t taken = (int64_t)defined_words(s, id) - (int64_t)freed_words(s, id);
+    if (taken < 0) taken = -1;
+    if (taken < least || (taken == least && id < looked_at[best])) {
+      least = taken;
+      best = count;
+    }
+    looked_at[count++] = id;
+  }
+  for (uint32_t i = 0; i < count; i++)
+    if (i != best) heap_push(s, &s->ready, looked_at[i]);
+  return looked_at[best];
+}
+
+static uint32_t choose(struct schedule *s) {
+  while (s->waiting.count && s->ready_at[s->waiting.items[0]] <= s->now)
+    heap_push(s, &s->ready, heap_pop(s, &s->waiting));
+  if (!s->ready.count) {
+    s->now = s->ready_at[s->waiting.items[0]];
+    while (s->waiting.count && s->ready_at[s->waiting.items[0]] <= s->now)
+      heap_push(s, &s->ready, heap_pop(s, &s->waiting));
+  }
+  if (s->values->live_words > s->budget_words) return pop_frugal(s);
+  return heap_pop(s, &s->ready);
+}
+
+static void issue(struct schedule *s, uint32_t id, uint32_t rank) {
+  s->table->insns[id].rank = rank;
+  take_registers(s, id);
+  for (uint32_t e = s->first_edge[id]; e; e = s->edges.data[e - 1].next) {
+    const struct edge *edge = &s->edges.data[e - 1];
+    uint32_t ready_at = s->now + edge->latency;
+    if (ready_at > s->ready_at[edge->to]) s->ready_at[edge->to] = ready_at;
+    if (!--s->wait_count[edge->to]) heap_push(s, &s->waiting, edge->to);
+  }
+  s->now += issue_cycles(&s->function->insns.data[id], is_free(s, id));
+}
+
+static void order_block(struct schedule *s, uint32_t number) {
+  const struct ts_block *block = &s->function->blocks.data[number];
   uint32_t first = block->first_insn, body = block->insn_count - 1, rank = 0;
-  s->edges.count = s->readers.count = s->since_fence.count = 0;
+  s->edges.count = s->readers.count = s->since_fence.count = s->since_wait.count = 0;
   for (int space = 0; space < TS_SPACE_COUNT; space++)
     s->loads[space].count = s->stores[space].count = 0;
-  s->last_ordered = s->last_fence = TS_NONE;
+  s->last_ordered = s->last_fence = s->last_wait = TS_NONE;
+  s->block = number;
+  s->now = 0;
   for (uint32_t id = first; id < first + body; id++)
     link_insn(s, id);
   if (s->out_of_memory) return;
   find_heights(s, first, body);
+  count_uses(s, first, body + 1);
+  ts__code_enter_block(s->values, number);
+  if (s->values->live_words > s->peak_words) s->peak_words = s->values->live_words;
   for (uint32_t id = first; id < first + body; id++)
-    if (!s->wait_count[id]) push_ready(s, id);
-  while (s->heap_count) {
-    uint32_t id = pop_ready(s);
-    s->table->insns[id].rank = rank++;
-    for (uint32_t e = s->first_edge[id]; e; e = s->edges.data[e - 1].next)
-      if (!--s->wait_count[s->edges.data[e - 1].to]) push_ready(s, s->edges.data[e - 1].to);
-  }
-  s->table->insns[first + body].rank = rank;
+    if (!s->wait_count[id]) heap_push(s, &s->waiting, id);
+  while (s->ready.count || s->waiting.count)
+    issue(s, choose(s), rank++);
+  issue(s, first + body, rank);
+  ts__code_leave_block(s->values);
 }
 
 static int allocate(struct schedule *s) {
   struct ts_arena *arena = &s->table->scratch;
   size_t insn_count = s->function->insns.count, slot_count = s->table->slot_count;
-  s->first_edge = ts_new_array(arena, uint32_t, insn_count);
-  s->wait_count = ts_new_array(arena, uint32_t, insn_count);
-  s->height = ts_new_array(arena, uint32_t, insn_count);
-  s->heap = ts_new_array(arena, uint32_t, insn_count);
-  s->last_def = ts_new_array(arena, uint32_t, slot_count);
-  s->def_block = ts_new_array(arena, uint32_t, slot_count);
-  s->first_reader = ts_new_array(arena, uint32_t, slot_count);
-  return s->first_edge && s->wait_count && s->height && s->heap && s->last_def && s->def_block &&
-                 s->first_reader
-             ? 0
-             : -1;
+  uint32_t **by_insn[] = {&s->first_edge, &s->wait_count,  &s->height,
+                          &s->ready_at,   &s->ready.items, &s->waiting.items};
+  uint32_t **by_slot[] = {&s->last_def, &s->def_block, &s->first_reader};
+  for (size_t i = 0; i < sizeof by_insn / sizeof *by_insn; i++)
+    if (!(*by_insn[i] = ts_new_array(arena, uint32_t, insn_count))) return -1;
+  for (size_t i = 0; i < sizeof by_slot / sizeof *by_slot; i++)
+    if (!(*by_slot[i] = ts_new_array(arena, uint32_t, slot_count))) return -1;
+  s->uses_left = ts_new_array(arena, uint32_t, s->values->storage_count);
+  s->is_async_array = ts_new_array(arena, bool, s->function->arrays.count);
+  return s->uses_left && s->is_async_array ? 0 : -1;
 }
 
-int ts__code_find_order(struct ts__code_table *table) {
-  struct schedule s = {
-      .table = table, .function = table->function, .allocator = table->ctx->allocator};
+static void find_async_arrays(struct schedule *s) {
+  struct ts__code_access accesses[TS__MAX_ACCESSES];
+  for (size_t id = 0; id < s->function->insns.count; id++) {
+    const struct ts_insn *insn = &s->function->insns.data[id];
+    if (insn->op < TS_OP_wgmma_ss || insn->op > TS_OP_wgmma_sp_rs) continue;
+    uint32_t count = ts__code_accesses(s->function, insn, accesses);
+    for (uint32_t i = 0; i < count; i++)
+      s->is_async_array[accesses[i].array] = true;
+  }
+}
+
+int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *values,
+                        uint32_t *peak_words) {
+  struct schedule s = {.table = table,
+                       .function = table->function,
+                       .values = values,
+                       .allocator = table->ctx->allocator,
+                       .ready.is_before = is_longer,
+                       .waiting.is_before = is_earlier,
+                       .budget_words = ts__code_register_limit(table->function) - REGISTER_RESERVE};
   if (allocate(&s)) return -1;
-  for (size_t i = 0; i < table->function->blocks.count && !s.out_of_memory; i++)
-    order_block(&s, &table->function->blocks.data[i]);
+  find_async_arrays(&s);
+  for (uint32_t i = 0; i < table->function->blocks.count && !s.out_of_memory; i++)
+    order_block(&s, i);
   ts_vec_free(&s.edges, s.allocator);
   ts_vec_free(&s.readers, s.allocator);
   ts_vec_free(&s.since_fence, s.allocator);
+  ts_vec_free(&s.since_wait, s.allocator);
   for (int space = 0; space < TS_SPACE_COUNT; space++) {
     ts_vec_free(&s.loads[space], s.allocator);
     ts_vec_free(&s.stores[space], s.allocator);
   }
+  *peak_words = s.peak_words;
   return s.out_of_memory ? -1 : 0;
 }
