@@ -119,7 +119,9 @@ static enum ts_status init_block(struct ts__check *check) {
   check->tags = ts_new_array(program->arena, struct ts__chunk_tag, check->tag_count);
   if (!check->tags) return ts_fail_memory(check->ctx);
   TS_TRY(ts_race_init(check->ctx, &check->race, program->shared_bytes,
-                      granule_of(program, TS_SPACE_SHARED), program->warps_per_block));
+                      granule_of(program, TS_SPACE_SHARED),
+                      program->warps_per_block + program->has_tensor));
+  TS_TRY(ts__check_tensor_init(check));
   check->race.order = check->order;
   if (program->blocks_per_cluster > 1) TS_TRY(ts_race_init_peers(check->ctx, &check->race));
   return ts__check_value_block_init(check);
@@ -156,6 +158,7 @@ void ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *program) {
   ts__check_order_launch_end(program->check);
   for (uint32_t i = 0; i < program->blocks_per_unit; i++) {
     ts_race_free(&program->check[i].race);
+    ts_global_race_free(&program->check[i].tensor);
     ts_vec_free(&program->check[i].mbarriers, ctx->allocator);
   }
 }
@@ -169,6 +172,7 @@ void ts__check_block_start(struct ts__block *block) {
   check->mbarriers.count = 0;
   check->copy_count = 0;
   check->held.conflict.kind = TS_CONFLICT_NONE;
+  check->free_races = false;
   ts__check_value_block(block);
 }
 
@@ -365,6 +369,8 @@ void ts__check_conflict_in(struct ts__warp *warp, const struct ts__code *code,
   if (owner != warp->block) snprintf(whose, sizeof whose, " of block %u", owner->index);
   if (other_is_block)
     snprintf(who, sizeof who, "block %u", conflict->other_block);
+  else if (conflict->other_warp == program->warps_per_block)
+    snprintf(who, sizeof who, "the tensor core");
   else
     snprintf(who, sizeof who, "warp %u", conflict->other_warp);
   ts__check_place_text(owner, space, address, where, sizeof where);

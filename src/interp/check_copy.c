@@ -288,19 +288,6 @@ void ts__check_operand_done(struct ts__warp *warp, const struct ts__code *code,
     ts_race_note_read(&check->race, who, ts__chunk_address(chunks, i), CHUNK_BYTES);
 }
 
-/* A later commit of the warp tells when the operand has been read: its arrival is the release. */
-void ts__check_tensor_operand(struct ts__warp *warp, const struct ts__code *code,
-                              const struct ts__chunks *chunks) {
-  struct ts__unset_lines unset = {.any = false};
-  ts__check_operand(warp, code, chunks, "in shared memory", true, 16, &unset);
-  ts__check_operand_done(warp, code, chunks);
-  if (unset.any)
-    ts__hazard(warp, code, TS_DIAG_UNSET_SHARED, TS_NONE, TS_NONE,
-               "check the descriptor, and that all of the tile has been written",
-               "an operand of %s takes in bytes that nobody has written",
-               ts_op_info((enum ts_op)code->op)->mnemonic);
-}
-
 /* --- registers of wgmma */
 
 static uint32_t first_word(const struct ts__warp *warp, const uint32_t *registers) {

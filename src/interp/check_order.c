@@ -90,7 +90,8 @@ void ts__check_order_block(struct ts__block *block) {
   const struct ts__group *cluster = block->groups[TS__GROUP_CLUSTER];
   for (uint32_t i = 0; i <= block->rank; i++)
     for (uint32_t j = 0; j <= block->rank; j++)
-      cluster->blocks[i].check->race.peer_agents[j] = cluster->blocks[j].index * block->warp_count;
+      cluster->blocks[i].check->race.peer_agents[j] =
+          cluster->blocks[j].index * check->race.warp_count;
 }
 
 static void check_memory(struct ts__warp *warp) {

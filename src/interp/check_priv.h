@@ -7,7 +7,7 @@
  *
  * Files: check.c (life, reports, barriers and clocks), check_order.c (order between blocks),
  * check_memory.c (loads, stores, atomics, matrices), check_lanes.c (lanes of one store), check_copy.c (asynchronous copies, wgmma operands, layouts), check_value.c (values
- * that were never set), check_number.c (numeric alarms), check_speed.c (performance remarks). */
+ * that were never set), check_tensor.c (tcgen05), check_number.c (numeric alarms), check_speed.c (performance remarks). */
 #ifndef TS_INTERP_CHECK_PRIV_H
 #define TS_INTERP_CHECK_PRIV_H
 
@@ -86,7 +86,9 @@ struct ts__check {
   struct ts_ctx *ctx;
   struct ts__program *program;
   struct ts__check_run *run;
-  struct ts_race race;
+  struct ts_race race;          /* with tensor memory, the tensor core is a warp more */
+  struct ts_global_race tensor; /* tensor memory */
+  bool free_races;              /* something is not ordered with freeing tensor memory */
   struct ts__phase_clocks barriers[TS__NAMED_BARRIERS + TS__GROUP_SCOPES]; /* then of groups */
   TS_VEC(struct ts__phase_clocks) mbarriers;
   struct ts__chunk_tag *tags; /* per 16 bytes of shared memory */
@@ -201,7 +203,19 @@ void ts__check_operand(struct ts__warp *warp, const struct ts__code *code,
                        uint32_t elem_bits, struct ts__unset_lines *unset);
 void ts__check_operand_done(struct ts__warp *warp, const struct ts__code *code,
                             const struct ts__chunks *chunks);
-/* An operand of tcgen05 in shared memory, when issued. */
+/* tcgen05 (check_tensor.c): a product is issued, its operands in shared memory, its commit. */
+enum ts_status ts__check_tensor_init(struct ts__check *check);
+void ts__check_tensor_issue(struct ts__warp *warp);
+void ts__check_tensor_commit(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
+                             uint32_t address, uint64_t phase);
+/* Columns of tensor memory that a warp's lanes, or a product, read or write. Answers whether they
+ * come after all that has freed columns, so that freed ones may be told. */
+bool ts__check_tensor_access(struct ts__warp *warp, const struct ts__code *code, uint32_t column,
+                             uint32_t count, bool is_write);
+bool ts__check_tensor_product(struct ts__warp *warp, const struct ts__code *code, uint32_t column,
+                              uint32_t count, bool is_write);
+void ts__check_tensor_free(struct ts__warp *warp, const struct ts__code *code, uint32_t column,
+                           uint32_t count);
 void ts__check_tensor_operand(struct ts__warp *warp, const struct ts__code *code,
                               const struct ts__chunks *chunks);
 /* Registers of a wgmma. */

@@ -44,8 +44,7 @@ static enum ts__step arrive(struct ts__warp *warp, const struct ts__code *code,
   struct ts__group *group = warp->block->groups[scope];
   uint32_t threads = (uint32_t)__builtin_popcount(warp->active);
   warp->group_phase[scope] = group->phase + 1;
-  if (warp->block->check)
-    ts__check_group_arrive(warp, code, scope, group->phase);
+  if (warp->block->check) ts__check_group_arrive(warp, code, scope, group->phase);
   warp->block->group_warps[scope] |= (uint64_t)1 << warp->index;
   group->arrived_threads += threads;
   if (emit_group(warp, code, TS_EVENT_ARRIVE, scope, group->phase, threads) != TS_OK)

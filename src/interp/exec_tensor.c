@@ -96,6 +96,8 @@ enum ts__step ts__exec_tmem_dealloc(struct ts__warp *warp, const struct ts__code
   uint32_t lane = ts__first_lane(warp->active), freed = 0;
   uint64_t column = ts__operand_lane(warp, &code->operands[0], lane) & 0xffff;
   uint64_t columns = ts__operand_lane(warp, &code->operands[1], lane);
+  if (warp->block->check && column + columns <= COLUMNS)
+    ts__check_tensor_free(warp, code, (uint32_t)column, (uint32_t)columns);
   for (uint32_t i = 0; i < COLUMNS / ALLOCATION_UNIT; i++)
     if (tensor->owner[i] == column + 1) {
       tensor->owner[i] = 0;
@@ -109,7 +111,8 @@ enum ts__step ts__exec_tmem_dealloc(struct ts__warp *warp, const struct ts__code
 }
 
 /* Whether the columns are allocated, or have been: TileLang's kernels free them in a producer warp
- * while others still use them, which hurts only when another block gets them. Reports otherwise. */
+ * while others still use them, which hurts only when another block gets them, and is for `check` to
+ * tell. Reports otherwise. */
 static bool is_allocated(struct ts__warp *warp, const struct ts__code *code, uint64_t column,
                          uint64_t count) {
   const struct ts__tensor *tensor = warp->block->tensor;
@@ -122,6 +125,20 @@ static bool is_allocated(struct ts__warp *warp, const struct ts__code *code, uin
                ts_op_info((enum ts_op)code->op)->mnemonic, (unsigned long long)column,
                (unsigned long long)(column + count - 1));
   return fits;
+}
+
+/* Columns that have been freed, by somebody that comes before. */
+static void check_freed(struct ts__warp *warp, const struct ts__code *code, uint32_t column,
+                        uint32_t count) {
+  const struct ts__tensor *tensor = warp->block->tensor;
+  for (uint32_t c = column; c < column + count; c++) {
+    if (tensor->owner[c / ALLOCATION_UNIT]) continue;
+    ts__hazard(warp, code, TS_DIAG_BOUNDS_SHARED, TS_NONE, TS_NONE,
+               "free tensor memory after its last use",
+               "%s of column %u of tensor memory, which has been freed",
+               ts_op_info((enum ts_op)code->op)->mnemonic, c);
+    return;
+  }
 }
 
 /* --- loads and stores of a warp: array, index, address; attr:num columns, lane l its own lane */
@@ -151,6 +168,8 @@ static enum ts__step move(struct ts__warp *warp, const struct ts__code *code, bo
   const struct ts_pending *record =
       is_store ? ts_pending_check_write(&tensor->columns, warp->index, begin, bytes)
                : ts_pending_check_read(&tensor->columns, warp->index, begin, bytes);
+  if (warp->block->check && !record && ts__check_tensor_access(warp, code, column, count, is_store))
+    check_freed(warp, code, column, count);
   if (record &&
       ts__hazard(warp, code, is_store ? TS_DIAG_RACE_PENDING_WRITE : TS_DIAG_RACE_PENDING_READ,
                  TS_NONE, record->insn,
@@ -368,9 +387,15 @@ static bool is_settled(struct ts__warp *warp, const struct ts__code *code,
 static bool check_operands(struct ts__warp *warp, const struct ts__code *code,
                            struct product *product) {
   if (!is_allocated(warp, code, product->d_column, product->n)) return false;
+  if (warp->block->check) ts__check_tensor_issue(warp);
+  if (warp->block->check &&
+      ts__check_tensor_product(warp, code, product->d_column, product->n, true))
+    check_freed(warp, code, product->d_column, product->n);
   if (product->is_a_tensor) {
     uint32_t words = product->a.k * ts_dtype_bits(product->op->a) / 32;
     if (!is_allocated(warp, code, product->a_column, words)) return false;
+    if (warp->block->check && ts__check_tensor_product(warp, code, product->a_column, words, false))
+      check_freed(warp, code, product->a_column, words);
   } else if (!is_inside(warp, code, &product->a, product->a_descriptor, "A") ||
              !is_settled(warp, code, &product->a, product->a_descriptor)) {
     return false;
@@ -466,7 +491,7 @@ enum ts__step ts__exec_tcgen05_commit(struct ts__warp *warp, const struct ts__co
   const struct ts__mbarrier *mbarrier = ts__mbarrier_require(warp, code, lane, address);
   if (!mbarrier) return ts__after_checks(warp);
   if (warp->block->check)
-    ts__check_mbarrier_arrive(warp, code, lane, mbarrier->address, mbarrier->phase);
+    ts__check_tensor_commit(warp, code, lane, mbarrier->address, mbarrier->phase);
   struct commit *commit = ts_new(warp->block->scratch, struct commit);
   if (!commit) return ts__fault_memory(warp);
   *commit = (struct commit){.code = code, .mbarrier = (uint32_t)address};
