@@ -369,10 +369,10 @@ NARROW_MULTIPLY_HIGH(u8, uint32_t, 8)
 NARROW_MULTIPLY_HIGH(s16, int32_t, 16)
 NARROW_MULTIPLY_HIGH(u16, uint32_t, 16)
 
-/* floor(a / b) from trunc(a / b): one less when the remainder and b have opposite signs. Computed
- * unsigned, where INT_MIN / -1 wraps. */
+/* floor(a / b) from trunc(a / b): one less when the remainder and b have opposite signs, and for b = 0,
+ * where TVM's expansion finds the remainder -1 below 0. Computed unsigned, where INT_MIN / -1 wraps. */
 #define FLOOR_QUOTIENT(C, S, q)                                                                    \
-  ((S)(q) - (S)(b != 0 && (S)a != (S)(q) * (S)b && ((a < 0) != (b < 0))))
+  ((S)(q) - (S)(b == 0 || ((S)a != (S)(q) * (S)b && ((a < 0) != (b < 0)))))
 
 /* Integer kernels read slots as the signed or unsigned C type. */
 #define INTEGER(T, C, S, W, D)                                                                     \

@@ -153,7 +153,8 @@ static wide_int integer_value(enum ts_dtype t, uint64_t encoding) {
   return (wide_int)encoding - ((wide_int)1 << bits);
 }
 
-static wide_int expected_integer(enum ts_num_op op, unsigned bits, wide_int a, wide_int b) {
+static wide_int expected_integer(enum ts_num_op op, unsigned bits, bool is_signed, wide_int a,
+                                 wide_int b) {
   /* Division by zero: all ones. */
   wide_int quotient = b == 0 ? -1 : a / b, rest = b == 0 ? -1 : a % b;
   bool below = b != 0 && rest != 0 && (rest < 0) != (b < 0);
@@ -166,7 +167,7 @@ static wide_int expected_integer(enum ts_num_op op, unsigned bits, wide_int a, w
                                           : a * b >> bits;
   case TS_NUM_div: return quotient;
   case TS_NUM_rem: return rest;
-  case TS_NUM_floordiv: return quotient - below;
+  case TS_NUM_floordiv: return quotient - (below || (b == 0 && is_signed));
   case TS_NUM_floormod: return below ? rest + b : rest;
   case TS_NUM_min: return a < b ? a : b;
   case TS_NUM_max: return a > b ? a : b;
@@ -204,8 +205,8 @@ static void check_integers(enum ts_isa isa, enum ts_dtype t) {
       enum ts_dtype result = ts_num_op_gives_bool(op) ? TS_DTYPE_pred : t;
       for (size_t i = 0; i < COUNT; ++i) {
         uint64_t x = get(t, a, i), y = get(t, b, i), got = get(result, d, i);
-        wide_int value =
-            expected_integer(op, ts_dtype_bits(t), integer_value(t, x), integer_value(t, y));
+        wide_int value = expected_integer(op, ts_dtype_bits(t), ts_dtype_is_signed_int(t),
+                                          integer_value(t, x), integer_value(t, y));
         uint64_t expected = ts_dtype_encoding(result, (uint64_t)value);
         check(got == expected, "%s %s %s of %llx %llx: %llx, not %llx", ts_isa_name(isa),
               ts_num_op_name(op), ts_dtype_name(t), (unsigned long long)x, (unsigned long long)y,
