@@ -186,6 +186,21 @@ struct ts__value ts__builtin_ieee(struct ts__lower *lower, const struct tir_expr
                         &attrs);
 }
 
+/* T.fma, T.fmul: an instruction of its own in any vector width, never fused with others. */
+struct ts__value ts__builtin_round_nearest(struct ts__lower *lower, const struct tir_expr *call,
+                                           int op) {
+  struct ts__value operands[3];
+  uint32_t count = (uint32_t)call->call.args.count;
+  for (uint32_t i = 0; i < count; i++)
+    operands[i] = ts__lower_arg(lower, call, i);
+  struct ts_type type = operands[0].type;
+  struct ts__attrs attrs = {.count = 0};
+  ts__attr_add(&attrs, TS_ATTR_nofuse, 1);
+  ts__attr_add(&attrs, TS_ATTR_ftz, lower->fast_math && type.dtype == TS_DTYPE_f32);
+  return ts__lower_emit(lower, (enum ts_op)op, type, (enum ts_dtype)type.dtype, operands, count,
+                        &attrs);
+}
+
 /* roundf; hrint for the 16-bit types. */
 struct ts__value ts__builtin_round(struct ts__lower *lower, const struct tir_expr *call,
                                    int unused) {

@@ -200,8 +200,26 @@ static void add_fast_math(const struct ts__lower *lower, enum ts_op op, struct t
   if (info->unit == TS_UNIT_SPECIAL || op == TS_OP_div) ts__attr_add(attrs, TS_ATTR_approx, 1);
 }
 
+/* Types of 8 bits and less, and tf32, are storage: their C++ classes compute in binary32 and round
+ * the result. */
+static bool is_stored_only(struct ts_type type) {
+  return ts_dtype_is_float(type.dtype) &&
+         (ts_dtype_bits(type.dtype) <= 8 || type.dtype == TS_DTYPE_tf32);
+}
+
+/* A single's result as the type again; comparisons have none. */
+static struct ts__value narrowed(struct ts__lower *lower, struct ts__value value,
+                                 struct ts_type type) {
+  bool is_float = ts_dtype_is_float(value.type.dtype);
+  return is_float ? ts__lower_emit_convert(lower, (enum ts_dtype)type.dtype, value) : value;
+}
+
 struct ts__value ts__lower_emit_1(struct ts__lower *lower, enum ts_op op, struct ts__value a) {
   struct ts__attrs attrs = {.count = 0};
+  if (is_stored_only(a.type)) {
+    struct ts__value wide = ts__lower_emit_convert(lower, TS_DTYPE_f32, a);
+    return narrowed(lower, ts__lower_emit_1(lower, op, wide), a.type);
+  }
   add_fast_math(lower, op, a.type, &attrs);
   return ts__lower_emit(lower, op, a.type, (enum ts_dtype)a.type.dtype, &a, 1, &attrs);
 }
@@ -209,6 +227,11 @@ struct ts__value ts__lower_emit_1(struct ts__lower *lower, enum ts_op op, struct
 struct ts__value ts__lower_emit_2(struct ts__lower *lower, enum ts_op op, struct ts__value a,
                                   struct ts__value b) {
   struct ts__attrs attrs = {.count = 0};
+  if (is_stored_only(a.type)) {
+    struct ts__value wide[2] = {ts__lower_emit_convert(lower, TS_DTYPE_f32, a),
+                                ts__lower_emit_convert(lower, TS_DTYPE_f32, b)};
+    return narrowed(lower, ts__lower_emit_2(lower, op, wide[0], wide[1]), a.type);
+  }
   add_fast_math(lower, op, a.type, &attrs);
   struct ts__value operands[2] = {a, b};
   return ts__lower_emit(lower, op, a.type, (enum ts_dtype)a.type.dtype, operands, 2, &attrs);

@@ -100,6 +100,14 @@ struct ts__value ts__builtin_arrive_relaxed(struct ts__lower *lower, const struc
   return ts__value_none();
 }
 
+/* The lanes are done. */
+struct ts__value ts__builtin_thread_return(struct ts__lower *lower, const struct tir_expr *call,
+                                           int unused) {
+  (void)call, (void)unused;
+  emit_effect(lower, TS_OP_exit, NULL, 0, NULL);
+  return ts__value_none();
+}
+
 /* --- mbarriers: the barrier's address and at most one number */
 
 struct ts__value ts__builtin_mbarrier(struct ts__lower *lower, const struct tir_expr *call,
