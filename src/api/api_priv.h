@@ -138,6 +138,8 @@ struct ts_sim {
   struct ts_run_stats stats;
   struct ts__fidelity_list fidelity;
   bool has_run, has_fidelity;
+  bool addresses_only; /* of the run that is being prepared (interp.h): tensors have contents only
+                          where they matter; ts__run_clear ends it */
 };
 
 /* Reports to the simulation's diagnostics and answers the status as a result. */

@@ -1,5 +1,6 @@
 /* A run: arguments become device memory, the host function a plan, the plan is executed. */
 #include "api/api_priv.h"
+#include "ir/slice.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ void ts__run_clear(struct ts_sim *sim) {
   memset(&sim->plan, 0, sizeof sim->plan);
   memset(&sim->stats, 0, sizeof sim->stats);
   sim->has_run = false;
+  sim->addresses_only = false;
   sim->has_fidelity = false;
 }
 
@@ -158,6 +160,17 @@ static enum ts_result resolve_arguments(struct ts_sim *sim, struct ts_tvm_argume
   return TS_RESULT_OK;
 }
 
+/* Addresses only: contents come when it is known who needs them. */
+static enum ts_status allocate_tensor(struct ts_sim *sim, const char *name,
+                                      struct ts__tensor *tensor) {
+  enum ts_dtype dtype = (enum ts_dtype)tensor->dtype;
+  if (sim->addresses_only)
+    return ts_device_reserve(&sim->ctx, &sim->memory, name, dtype, tensor->size_bytes,
+                             &tensor->address);
+  return ts_device_allocate(&sim->ctx, &sim->memory, name, dtype, tensor->size_bytes,
+                            &tensor->address);
+}
+
 static enum ts_status allocate_tensors(struct ts_sim *sim, struct ts_tvm_argument *arguments) {
   for (uint32_t i = 0; i < sim->parameter_count; i++) {
     struct ts__tensor *tensor = &sim->parameters[i].tensor;
@@ -165,8 +178,7 @@ static enum ts_status allocate_tensors(struct ts_sim *sim, struct ts_tvm_argumen
     if (!tvm->is_tensor) continue;
     arguments[i].is_null = tensor->is_null;
     if (tensor->is_null) continue;
-    TS_TRY(ts_device_allocate(&sim->ctx, &sim->memory, tvm->name, (enum ts_dtype)tensor->dtype,
-                              tensor->size_bytes, &tensor->address));
+    TS_TRY(allocate_tensor(sim, tvm->name, tensor));
     arguments[i].tensor = (struct ts_tensor_argument){.name = tvm->name,
                                                       .dtype = tensor->dtype,
                                                       .rank = tensor->rank,
@@ -177,7 +189,21 @@ static enum ts_status allocate_tensors(struct ts_sim *sim, struct ts_tvm_argumen
   return TS_OK;
 }
 
+/* An address-only run needs contents of those tensors that control flow or addresses depend on. */
+static enum ts_status back_tensors(struct ts_sim *sim) {
+  struct ts_slice *slices;
+  const uint64_t *tensors;
+  uint32_t count;
+  if (!sim->addresses_only) return TS_OK;
+  TS_TRY(ts_slice_plan(&sim->ctx, ts_tvm_module(sim->tvm), &sim->plan, &sim->run_arena, &slices,
+                       &tensors, &count));
+  for (uint32_t i = 0; i < count; i++)
+    TS_TRY(ts_device_back(&sim->ctx, &sim->memory, tensors[i]));
+  return TS_OK;
+}
+
 static enum ts_result fill_tensors(struct ts_sim *sim) {
+  TS__TRY_RESULT(ts__result(back_tensors(sim)));
   for (uint32_t i = 0; i < sim->parameter_count; i++) {
     struct ts__parameter *parameter = &sim->parameters[i];
     const struct ts__tensor *tensor = &parameter->tensor;
@@ -185,6 +211,7 @@ static enum ts_result fill_tensors(struct ts_sim *sim) {
     const struct ts__argument *argument = effective_argument(parameter, &fallback);
     if (!parameter->tvm->is_tensor || tensor->size_bytes == 0) continue;
     uint8_t *data = ts_device_pointer(&sim->memory, tensor->address, tensor->size_bytes);
+    if (!data) continue; /* nobody needs contents */
     enum ts_dtype dtype = (enum ts_dtype)tensor->dtype;
     if (argument == &fallback)
       sim->memory.allocations.data[tensor->address >> TS_ADDRESS_SHIFT].is_unset = true;

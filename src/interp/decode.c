@@ -411,7 +411,10 @@ static enum ts_status decode_insn(struct decoder *d, uint32_t insn_id, struct ts
   if (reduces_globally(d, insn)) d->program->is_ordered = true;
   if (is_matrix(insn->op)) d->program->has_matrix = true;
   if (is_tensor(insn->op)) d->program->has_matrix = d->program->has_tensor = true;
-  return find_kernel_of(d, insn_id, code);
+  if (!d->program->slice || d->program->slice->is_executed[insn_id])
+    return find_kernel_of(d, insn_id, code);
+  ts__decode_quiet(code);
+  return TS_OK;
 }
 
 /* --- layout */

@@ -249,14 +249,16 @@ static enum ts__step issue_lanes(struct ts__warp *warp, const struct ts__code *c
   copy->copy_lanes = lanes & valid;
   copy->zero_lanes = lanes & ~valid;
   memcpy(copy->lane_global, global, sizeof copy->lane_global);
-  check_lanes(warp, code, copy, shared);
+  if (!code->is_quiet) check_lanes(warp, code, copy, shared);
   for (uint32_t lane = 0; lane < TS__LANES; lane++) {
     copy->lane_shared[lane] = (uint32_t)shared[lane];
     if (!(copy->copy_lanes >> lane & 1)) copy->lane_global[lane] = 0;
   }
   if (warp->block->status != TS_OK) return TS__STEP_FAULT;
-  copy->record = open_lanes(warp, copy);
-  if (copy->record == TS_PENDING_NONE) return ts__fault_memory(warp);
+  if (!code->is_quiet) {
+    copy->record = open_lanes(warp, copy);
+    if (copy->record == TS_PENDING_NONE) return ts__fault_memory(warp);
+  }
   if (emit_copy(warp, copy, TS_EVENT_COPY) != TS_OK) return TS__STEP_FAULT;
   return step_of(warp, ts__copy_issue(warp, copy));
 }
@@ -386,6 +388,7 @@ static const struct ts_tensormap *tensormap(struct ts__warp *warp, const struct 
 static bool check_range(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                         const struct ts__copy *copy, uint64_t address, uint64_t align_bytes) {
   char where[128];
+  if (code->is_quiet) return true;
   if (address % align_bytes) {
     ts__hazard(warp, code, TS_DIAG_MISALIGNED, lane, TS_NONE, NULL,
                "%s is not aligned to %llu bytes, as this copy needs",
@@ -419,8 +422,10 @@ static enum ts__step issue_range(struct ts__warp *warp, struct ts__copy *copy, u
                               .begin = address,
                               .end = address + copy->size_bytes,
                               .sync_address = to_shared ? copy->mbarrier : UINT32_MAX};
-  copy->record = ts_pending_open(&copy->to->shared, record);
-  if (copy->record == TS_PENDING_NONE) return ts__fault_memory(warp);
+  if (!copy->code->is_quiet) {
+    copy->record = ts_pending_open(&copy->to->shared, record);
+    if (copy->record == TS_PENDING_NONE) return ts__fault_memory(warp);
+  }
   block->stats->tma_box_count++;
   block->stats->tma_bytes += copy->size_bytes;
   if (emit_copy(warp, copy, TS_EVENT_COPY) != TS_OK) return TS__STEP_FAULT;
@@ -632,8 +637,9 @@ static enum ts__step copy_cluster(struct ts__warp *warp, const struct ts__code *
     ts__hazard(warp, code, TS_DIAG_MISALIGNED, lane, TS_NONE, NULL,
                "a bulk copy of %llu bytes from shared 0x%llx: both must be multiples of 16",
                (unsigned long long)copy->size_bytes, (unsigned long long)copy->source);
-  if (!ts__shared_readable(warp, code, lane, copy->source, copy->size_bytes) ||
-      !check_range(warp, code, lane, copy, copy->shared, BULK_ALIGN_BYTES))
+  bool may_read =
+      code->is_quiet || ts__shared_readable(warp, code, lane, copy->source, copy->size_bytes);
+  if (!may_read || !check_range(warp, code, lane, copy, copy->shared, BULK_ALIGN_BYTES))
     return ts__after_checks(warp);
   return issue_range(warp, copy, copy->shared);
 }
@@ -726,17 +732,25 @@ static void deliver_arrival(struct ts__warp *warp, const struct ts__copy *copy) 
   ts__mbarrier_arrive(warp->block, copy->mbarrier, 1, (uint64_t)1 << warp->index);
 }
 
-enum ts_status ts__copy_deliver(struct ts__block *block, struct ts__copy *copy) {
-  struct ts__warp *warp = &block->warps[copy->warp];
+static void deliver_bytes(struct ts__warp *warp, const struct ts__copy *copy) {
   switch (copy->kind) {
-  case TS__COPY_CP_ARRIVE: deliver_arrival(warp, copy); return block->status;
-  case TS__COPY_CP_ASYNC: deliver_lanes(block, copy); break;
+  case TS__COPY_CP_ARRIVE: break;
+  case TS__COPY_CP_ASYNC: deliver_lanes(warp->block, copy); break;
   case TS__COPY_TMA_LOAD:
   case TS__COPY_TMA_STORE: deliver_box(warp, copy); break;
   case TS__COPY_BULK_LOAD:
   case TS__COPY_BULK_STORE: deliver_bulk(warp, copy); break;
   case TS__COPY_CLUSTER: deliver_cluster(warp, copy); break;
   }
+}
+
+enum ts_status ts__copy_deliver(struct ts__block *block, struct ts__copy *copy) {
+  struct ts__warp *warp = &block->warps[copy->warp];
+  if (copy->kind == TS__COPY_CP_ARRIVE) {
+    deliver_arrival(warp, copy);
+    return block->status;
+  }
+  if (!copy->code->is_quiet) deliver_bytes(warp, copy);
   TS_TRY(emit_copy(warp, copy, TS_EVENT_LANDED));
   ts_pending_landed(&copy->to->shared, copy->record);
   if (completes_mbarrier(copy->kind)) {

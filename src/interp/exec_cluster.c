@@ -253,6 +253,7 @@ enum ts__step ts__exec_st_cluster(struct ts__warp *warp, const struct ts__code *
                     addresses);
   ts__operand_lanes64(warp, &code->operands[3], ranks);
   if (emit_access(warp, code, addresses, ranks, true) != TS_OK) return TS__STEP_FAULT;
+  if (code->is_quiet) return TS__STEP_NEXT;
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
     uint32_t lane = ts__first_lane(lanes);
     uint64_t wide[TS_MAX_VECTOR_LANES];
@@ -282,6 +283,7 @@ enum ts__step ts__exec_ld_cluster(struct ts__warp *warp, const struct ts__code *
                     addresses);
   ts__operand_lanes64(warp, &code->operands[2], ranks);
   if (emit_access(warp, code, addresses, ranks, false) != TS_OK) return TS__STEP_FAULT;
+  if (code->is_quiet) return TS__STEP_NEXT;
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
     uint32_t lane = ts__first_lane(lanes);
     uint64_t components[TS_MAX_VECTOR_LANES];

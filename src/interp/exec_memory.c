@@ -175,11 +175,16 @@ static enum ts__step resolve_rest(struct ts__warp *warp, const struct ts__code *
   return step;
 }
 
-enum ts__step ts__resolve(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
-                          bool is_write, struct ts__access *access) {
+void ts__access_addresses(const struct ts__warp *warp, const struct ts__code *code,
+                          struct ts__access *access) {
   access->mask = warp->active;
   access->size_bytes = (uint32_t)ts_dtype_packed_bytes((enum ts_dtype)code->dtype, code->lanes);
   find_addresses(warp, code, access);
+}
+
+enum ts__step ts__resolve(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
+                          bool is_write, struct ts__access *access) {
+  ts__access_addresses(warp, code, access);
   access->origin = host_range(warp, space, access->low, span_of(access));
   if (!access->origin || access->bits & (align_bytes_of(access->size_bytes) - 1)) {
     enum ts__step step = resolve_rest(warp, code, space, access);

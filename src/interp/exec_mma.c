@@ -29,6 +29,15 @@ static enum ts_status emit_rows(struct ts__warp *warp, const struct ts__code *co
   return ts__emit(warp, code, event, &footprint);
 }
 
+/* Nothing but the event; operand: the first one of the row addresses. */
+static enum ts__step tell_rows(struct ts__warp *warp, const struct ts__code *code, uint32_t operand,
+                               uint32_t rows, bool is_store) {
+  uint64_t addresses[TS__LANES];
+  ts__address_lanes(warp, code, &code->operands[operand], &code->operands[operand + 1], code->scale,
+                    code->offset, addresses);
+  return emit_rows(warp, code, addresses, rows, is_store) == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
+}
+
 /* Host pointers to the rows; NULL where the access may not proceed (reported). */
 static void find_rows(struct ts__warp *warp, const struct ts__code *code,
                       const uint64_t addresses[TS__LANES], uint32_t rows, bool is_store,
@@ -87,6 +96,7 @@ enum ts__step ts__exec_ldmatrix(struct ts__warp *warp, const struct ts__code *co
   uint32_t count = (uint32_t)attribute(warp, code, TS_ATTR_num, 1);
   bool is_transposed = attribute(warp, code, TS_ATTR_trans, 0) != 0;
   if (count > MAX_MATRICES) count = MAX_MATRICES;
+  if (code->is_quiet) return tell_rows(warp, code, 2, count * MATRIX_ROWS, false);
   /* Registers beyond the array are lost, as a compiler that keeps the array in registers does. */
   uint32_t kept = count;
   uint32_t *dst = ts__fragment_part(warp, code, 0, (enum ts_dtype)code->dtype, &kept);
@@ -115,6 +125,7 @@ enum ts__step ts__exec_stmatrix(struct ts__warp *warp, const struct ts__code *co
   uint32_t count = code->operand_count - 2u;
   bool is_transposed = attribute(warp, code, TS_ATTR_trans, 0) != 0;
   if (count > MAX_MATRICES) count = MAX_MATRICES;
+  if (code->is_quiet) return tell_rows(warp, code, 0, count * MATRIX_ROWS, true);
   uint64_t addresses[TS__LANES];
   uint8_t *rows[TS__LANES];
   ts__address_lanes(warp, code, &code->operands[0], &code->operands[1], code->scale, code->offset,
@@ -208,6 +219,7 @@ enum ts__step ts__exec_mma(struct ts__warp *warp, const struct ts__code *code) {
   const struct ts__matrix_info *info = ts__matrix_info(warp, code, TS_MMA_SYNC);
   struct ts__mma_registers f;
   if (!info) return TS__STEP_FAULT;
+  if (code->is_quiet) return ts__matrix_tell(warp, code, info, info->m);
   if (!find_fragments(warp, code, info, &f) || !is_settled(warp, code, &f))
     return ts__after_checks(warp);
   bool may_wait = info->m == 16 && warp->active == UINT32_MAX && warp->wgmma_count == 0 &&

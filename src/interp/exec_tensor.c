@@ -161,6 +161,7 @@ static enum ts__step move(struct ts__warp *warp, const struct ts__code *code, bo
   uint32_t address = (uint32_t)ts__operand_lane(warp, &code->operands[2], TS__LANES - 1);
   uint32_t column = address & 0xffff, first_lane = warp->index % 4 * TS__LANES;
   if (emit_move(warp, code, count) != TS_OK) return TS__STEP_FAULT;
+  if (code->is_quiet) return TS__STEP_NEXT;
   uint32_t *registers = ts__fragment(warp, code, 0, TS_DTYPE_u32, count);
   if (!registers || !is_allocated(warp, code, column, count)) return ts__after_checks(warp);
   ts__mma_flush(warp);
@@ -437,6 +438,7 @@ static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code, b
                               .is_a_tensor = is_a_tensor,
                               .is_zeroed = operands[4] == 0};
   if (!decode(warp, code, (uint32_t)operands[3], product)) return TS__STEP_FAULT;
+  if (code->is_quiet) return ts__matrix_tell(warp, code, &product->b, product->m);
   if ((!is_a_tensor && !convert_descriptor(&product->a_descriptor)) ||
       !convert_descriptor(&product->b_descriptor)) {
     warp->block->status = ts_fail(warp->block->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,

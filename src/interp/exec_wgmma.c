@@ -282,14 +282,14 @@ static bool keep_metadata(struct ts__warp *warp, const struct ts__code *code, st
 }
 
 /* bytes: of the operands in shared memory, the warp's rows of A and B. */
-static enum ts_status emit_product(struct ts__warp *warp, const struct ts__code *code,
-                                   const struct wgmma *w) {
-  const struct ts__matrix_info *info = w->info;
-  uint32_t a_bits = w->a_registers ? 0 : 16 * info->a_k * ts_dtype_bits(info->op->a);
+static enum ts__step emit_product(struct ts__warp *warp, const struct ts__code *code,
+                                  const struct ts__matrix_info *info, bool is_a_shared) {
+  const struct matrix_state *state = warp->matrix;
+  uint32_t a_bits = is_a_shared ? 16 * info->a_k * ts_dtype_bits(info->op->a) : 0;
   struct ts_event event = {.sync_kind = TS_SYNC_WGMMA_GROUP,
-                           .sync_object = (uint32_t)w->group,
+                           .sync_object = (uint32_t)state->closed,
                            .bytes = (a_bits + info->n * info->k * ts_dtype_bits(info->op->b)) / 8};
-  return ts__matrix_emit(warp, code, info, 16, event);
+  return ts__matrix_emit(warp, code, info, 16, event) == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
 }
 
 /* Operands after A: descriptor of B, accumulator with its index, scale of D. */
@@ -321,13 +321,13 @@ static enum ts__step issue(struct ts__warp *warp, const struct ts__code *code,
   state->last = &w->next;
   warp->wgmma_count++;
   warp->block->wgmma_count++;
-  if (emit_product(warp, code, w) != TS_OK) return TS__STEP_FAULT;
-  return TS__STEP_NEXT;
+  return emit_product(warp, code, info, a_registers == NULL);
 }
 
 enum ts__step ts__exec_wgmma_ss(struct ts__warp *warp, const struct ts__code *code) {
   const struct ts__matrix_info *info = ts__matrix_info(warp, code, TS_MMA_WGMMA);
   if (!info) return TS__STEP_FAULT;
+  if (code->is_quiet) return emit_product(warp, code, info, true);
   uint64_t descriptor = ts__operand_lane(warp, &code->operands[0], ts__first_lane(warp->active));
   return issue(warp, code, info, NULL, descriptor, 1);
 }
@@ -335,6 +335,7 @@ enum ts__step ts__exec_wgmma_ss(struct ts__warp *warp, const struct ts__code *co
 enum ts__step ts__exec_wgmma_rs(struct ts__warp *warp, const struct ts__code *code) {
   const struct ts__matrix_info *info = ts__matrix_info(warp, code, TS_MMA_WGMMA);
   if (!info) return TS__STEP_FAULT;
+  if (code->is_quiet) return emit_product(warp, code, info, false);
   uint32_t words = 16 * info->a_k * ts_dtype_bits(info->op->a) / (TS__LANES * 32);
   uint32_t *a = ts__fragment(warp, code, 0, info->op->a, words);
   if (!a) return ts__after_checks(warp);

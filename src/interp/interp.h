@@ -25,6 +25,10 @@ struct ts_run_options {
   uint32_t worker_count; /* host threads, at least 1 */
   struct ts_sink *sink;  /* ts_sink_null when nobody listens; a real sink forces one worker */
   bool stop_at_first_hazard;
+  /* Only control flow, addresses and what they depend on (ir/slice.h) are computed; all events are
+   * told as in a full run. Tensors need contents only where ts_slice_plan says so. With the eager
+   * schedule and without checks. */
+  bool addresses_only;
   bool checks;                 /* all hazard checks; one worker, several times slower */
   bool check_numbers;          /* with checks: numeric alarms as well */
   bool check_speed;            /* with checks: performance remarks as well */

@@ -5,7 +5,8 @@
  * and lane_loops.h with lanes_*.c (operands as lanes see them), exec_scalar.c, exec_memory.c (global
  * and shared), exec_local.c, exec_atomic.c, exec_control.c, exec_warp.c, exec_barrier.c (bar.*),
  * exec_mbarrier.c, exec_cluster.c, async.c and exec_async.c (copies), tma.c (boxes), matrix.c,
- * exec_mma.c, exec_wgmma.c, wgmma_operand.c (ldmatrix, stmatrix, mma, wgmma), hazard.c (diagnostics
+ * exec_mma.c, exec_wgmma.c, wgmma_operand.c (ldmatrix, stmatrix, mma, wgmma), exec_address.c
+ * (address-only runs), hazard.c (diagnostics
  * with kernel places), event_emit.c.
  *
  * Values: a component of a register in a warp takes 32 slots (varying) or 1 slot (uniform). A slot
@@ -17,6 +18,7 @@
 #define TS_INTERP_INTERP_PRIV_H
 
 #include "interp/interp.h"
+#include "ir/slice.h"
 #include "num/num.h"
 
 enum { TS__LANES = 32, TS__MAX_BLOCK_WARPS = 64 };
@@ -62,6 +64,7 @@ struct ts__code {
   bool dst_is_uniform, dst_is_wide; /* wide: 8-byte slots */
   bool emits_insn;                  /* the scheduler emits its INSN event; others emit their own */
   bool counts_lanes;                /* a data instruction: counted in lane_op_count */
+  bool is_quiet;                    /* address-only: told, but without effect on values */
   uint32_t dst;                     /* words from the register base */
   int64_t scale, offset; /* of the memory operand. scale alone: index of extract, special register,
                             mode or reduction of a warp or atomic instruction */
@@ -91,6 +94,7 @@ struct ts__program {
   bool has_tensor;           /* tensor memory is used */
   const struct ts__lane_ops *lanes; /* loops for this host */
   uint64_t shared_bytes;            /* static + dynamic */
+  const struct ts_slice *slice;     /* address-only: what is computed; NULL: everything */
   struct ts__check *check;          /* of the blocks of a unit; NULL: hazard checks are off */
   uint32_t global_granule_bytes;    /* smallest access of global memory, with checks */
   uint32_t warps_per_block, threads_per_block;
@@ -251,6 +255,8 @@ enum ts__step ts__exec_ternary(struct ts__warp *warp, const struct ts__code *cod
 /* Fills code, constants and layout of a program whose other fields are set. Everything is taken
  * from program->arena. TS_UNSUPPORTED, with the place, for an instruction nothing can execute. */
 enum ts_status ts__program_decode(struct ts_ctx *ctx, struct ts__program *program);
+/* Makes the instruction one that is told but not computed (exec_address.c). */
+void ts__decode_quiet(struct ts__code *code);
 
 /* joins[b]: the block where lanes that part at the end of block b meet again, TS_NONE when they do
  * not (join.c). From the arena. */
@@ -372,6 +378,9 @@ struct ts__access {
   uint32_t size_bytes; /* of a lane */
   uint8_t *origin;     /* host pointer to `low`; NULL: every lane has its own object */
 };
+/* Addresses and size of the memory operand (operands 0 and 1) of all active lanes, unchecked. */
+void ts__access_addresses(const struct ts__warp *warp, const struct ts__code *code,
+                          struct ts__access *access);
 /* Addresses of the memory operand (operands 0 and 1) with bounds, alignment and (shared) in-flight
  * checks; faults have been reported and those lanes taken out of the mask. NEXT, or FAULT when the
  * run stops. */
@@ -468,6 +477,9 @@ bool ts__mma_defer(struct ts__warp *warp, const struct ts__matrix_info *info,
 enum ts_status ts__matrix_emit(struct ts__warp *warp, const struct ts__code *code,
                                const struct ts__matrix_info *info, uint32_t rows,
                                struct ts_event event);
+/* The same as an instruction that does nothing else. */
+enum ts__step ts__matrix_tell(struct ts__warp *warp, const struct ts__code *code,
+                              const struct ts__matrix_info *info, uint32_t rows);
 /* Checks a shared range; answers true when the access may proceed (hazards have been reported). */
 bool ts__shared_readable(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                          uint64_t address, uint64_t size_bytes);

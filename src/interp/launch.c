@@ -578,7 +578,8 @@ static enum ts_status run_launches(struct ts_ctx *ctx, const struct ts_module *m
                                    const struct ts_launch_plan *plan,
                                    struct ts_device_memory *memory,
                                    const struct ts_run_options *options,
-                                   struct ts__check_run *check_run, struct ts_run_stats *stats) {
+                                   const struct ts_slice *slices, struct ts__check_run *check_run,
+                                   struct ts_run_stats *stats) {
   bool has_hazard = false;
   for (uint32_t i = 0; i < plan->launch_count; i++) {
     struct ts_arena arena;
@@ -589,6 +590,7 @@ static enum ts_status run_launches(struct ts_ctx *ctx, const struct ts_module *m
                                   .machine = options->machine,
                                   .options = options,
                                   .launch_index = i,
+                                  .slice = slices ? &slices[i] : NULL,
                                   .arena = &arena};
     enum ts_status status = run_launch(&program, ctx, module, check_run, stats);
     ts_arena_free(&arena);
@@ -598,14 +600,36 @@ static enum ts_status run_launches(struct ts_ctx *ctx, const struct ts_module *m
   return has_hazard ? TS_HAZARD : TS_OK;
 }
 
+_Static_assert((int)TS_SLICE_TENSOR_SHIFT == (int)TS_ADDRESS_SHIFT, "a tensor is an allocation");
+
+static enum ts_status run_addresses(struct ts_ctx *ctx, const struct ts_module *module,
+                                    const struct ts_launch_plan *plan,
+                                    struct ts_device_memory *memory,
+                                    const struct ts_run_options *options,
+                                    struct ts_run_stats *stats) {
+  struct ts_arena arena;
+  struct ts_slice *slices;
+  const uint64_t *tensors;
+  uint32_t tensor_count;
+  ts_arena_init(&arena, ctx->allocator);
+  enum ts_status status =
+      ts_slice_plan(ctx, module, plan, &arena, &slices, &tensors, &tensor_count);
+  if (status == TS_OK)
+    status = run_launches(ctx, module, plan, memory, options, slices, NULL, stats);
+  ts_arena_free(&arena);
+  return status;
+}
+
 enum ts_status ts_interp_run(struct ts_ctx *ctx, const struct ts_module *module,
                              const struct ts_launch_plan *plan, struct ts_device_memory *memory,
                              const struct ts_run_options *options, struct ts_run_stats *stats) {
   struct ts__check_run checks;
   memset(stats, 0, sizeof *stats);
-  if (!options->checks) return run_launches(ctx, module, plan, memory, options, NULL, stats);
+  if (options->addresses_only) return run_addresses(ctx, module, plan, memory, options, stats);
+  if (!options->checks) return run_launches(ctx, module, plan, memory, options, NULL, NULL, stats);
   enum ts_status status = ts__check_run_init(ctx, &checks, memory);
-  if (status == TS_OK) status = run_launches(ctx, module, plan, memory, options, &checks, stats);
+  if (status == TS_OK)
+    status = run_launches(ctx, module, plan, memory, options, NULL, &checks, stats);
   ts__check_run_free(&checks);
   return status;
 }

@@ -145,6 +145,12 @@ void ts__matrix_multiply(const struct ts__matrix_info *info, struct ts_mma_scrat
   ts_mma_multiply_fragment(info->op, scratch, 0, info->n, steps, c, d, flags);
 }
 
+enum ts__step ts__matrix_tell(struct ts__warp *warp, const struct ts__code *code,
+                              const struct ts__matrix_info *info, uint32_t rows) {
+  enum ts_status status = ts__matrix_emit(warp, code, info, rows, (struct ts_event){0});
+  return status == TS_OK ? TS__STEP_NEXT : TS__STEP_FAULT;
+}
+
 enum ts_status ts__matrix_emit(struct ts__warp *warp, const struct ts__code *code,
                                const struct ts__matrix_info *info, uint32_t rows,
                                struct ts_event event) {

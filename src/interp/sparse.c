@@ -101,6 +101,7 @@ static void gather_b(const struct ts__matrix_info *info, const uint32_t *registe
 enum ts__step ts__exec_mma_sp(struct ts__warp *warp, const struct ts__code *code) {
   const struct ts__matrix_info *info = ts__matrix_info(warp, code, TS_MMA_SYNC);
   if (!info) return TS__STEP_FAULT;
+  if (code->is_quiet) return ts__matrix_tell(warp, code, info, 16);
   uint32_t a_words = 16 * info->a_k * ts_dtype_bits(info->op->a) / (TS__LANES * 32);
   uint32_t b_words = 8 * info->k * ts_dtype_bits(info->op->b) / (TS__LANES * 32);
   uint32_t c_words = 16 * 8 * ts_dtype_bits(info->op->acc) / (TS__LANES * 32);
@@ -124,8 +125,7 @@ enum ts__step ts__exec_mma_sp(struct ts__warp *warp, const struct ts__code *code
   ts__sparse_multiply(info, warp->block->mma_scratch, &operands, c, false);
   for (uint32_t i = 0; i < c_words * TS__LANES && warp->active != UINT32_MAX; i++)
     if (!(warp->active >> i % TS__LANES & 1)) c[i] = saved[i];
-  return ts__matrix_emit(warp, code, info, 16, (struct ts_event){0}) == TS_OK ? TS__STEP_NEXT
-                                                                              : TS__STEP_FAULT;
+  return ts__matrix_tell(warp, code, info, 16);
 }
 
 /* --- wgmma.sp: operands in shared memory or, A, in registers, to dense memory */

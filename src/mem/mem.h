@@ -22,7 +22,7 @@ struct ts_allocation {
   uint8_t dtype; /* for messages */
   bool
       is_unset; /* an output without contents of its own: reading it is a fault (by who makes it) */
-  uint8_t *data; /* 64-byte aligned, 64 readable bytes of red zone on either side */
+  uint8_t *data; /* 64-byte aligned, 64 readable bytes of red zone on either side; NULL: reserved */
   void *block;   /* what the allocator gave: data and its red zones */
   uint64_t size_bytes;
 };
@@ -39,6 +39,15 @@ enum ts_status ts_device_allocate(struct ts_ctx *ctx, struct ts_device_memory *m
                                   const char *name, enum ts_dtype dtype, uint64_t size_bytes,
                                   uint64_t *address);
 
+/* As ts_device_allocate but without contents: addresses only, until ts_device_back gives it 0xA5
+ * bytes. */
+enum ts_status ts_device_reserve(struct ts_ctx *ctx, struct ts_device_memory *memory,
+                                 const char *name, enum ts_dtype dtype, uint64_t size_bytes,
+                                 uint64_t *address);
+/* Does nothing for an allocation that has contents, or for an address that names none. */
+enum ts_status ts_device_back(struct ts_ctx *ctx, struct ts_device_memory *memory,
+                              uint64_t address);
+
 /* The allocation an address names, or NULL (null or wild pointer). */
 static inline const struct ts_allocation *ts_device_find(const struct ts_device_memory *memory,
                                                          uint64_t address) {
@@ -50,11 +59,12 @@ static inline const struct ts_allocation *ts_device_find(const struct ts_device_
 static inline int64_t ts_device_offset(uint64_t address) {
   return (int64_t)(address & TS_ADDRESS_OFFSET_MASK) - (int64_t)TS_ADDRESS_BIAS;
 }
-/* Host pointer to size_bytes at the address, or NULL when any of them is out of bounds. */
+/* Host pointer to size_bytes at the address, or NULL when any of them is out of bounds or the
+ * allocation is only reserved. */
 static inline uint8_t *ts_device_pointer(const struct ts_device_memory *memory, uint64_t address,
                                          uint64_t size_bytes) {
   const struct ts_allocation *allocation = ts_device_find(memory, address);
-  if (!allocation) return NULL;
+  if (!allocation || !allocation->data) return NULL;
   int64_t offset = ts_device_offset(address);
   if (offset < 0 || (uint64_t)offset > allocation->size_bytes ||
       size_bytes > allocation->size_bytes - (uint64_t)offset)

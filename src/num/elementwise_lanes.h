@@ -235,9 +235,7 @@ LANE int64_t divide_s64(int64_t a, int64_t b) {
   return a / b;
 }
 
-LANE uint64_t divide_u64(uint64_t a, uint64_t b) {
-  return b == 0 ? UINT64_MAX : a / b;
-}
+LANE uint64_t divide_u64(uint64_t a, uint64_t b) { return b == 0 ? UINT64_MAX : a / b; }
 
 LANE float round_away(float a) {
   float whole = __builtin_truncf(a);
