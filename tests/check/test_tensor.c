@@ -4,12 +4,12 @@
 #include "support/suite.h"
 
 /* 8 warps; columns 0 to 63 are allocated and the operands written. */
-#define HEAD                                                                                           \
+#define HEAD_WITH(regions)                                                                             \
   "function \"k\" {\nparam p0 pointer u32 %0 \"out\"\n"                                                \
   "shared s0 static u8 align 1024 size 12288 \"tile\"\n"                                               \
   "shared s1 static u32 align 4 size 4 \"address\"\n"                                                  \
   "shared s2 barrier u64 align 8 size 8 \"done\"\narray a0 u32 4 \"x\"\nreg %0 ptr\n"                  \
-  "region r1 in r0 head b0\nregion r2 in r0 head b2\n"                                                 \
+  "region r1 in r0 head b0\nregion r2 in r0 head b2\n" regions                                         \
   "b0 in r0:\n  %1 = sreg u32 {which=tid.x}\n  %2 = lt u32 %1, 32\n  %3 = lt u32 %1, 128\n"            \
   "  cbr %2, b1, b2, b2\nb1 in r1:\n  tmem.alloc s1, 64\n  mbarrier.init s2, 1\n  br b2\n"             \
   "b2 in r0:\n  st.shared u32 s0, %1, 0 {scale=4}\n  st.shared u32 s0, %1, 0 {scale=4, offset=1024}\n" \
@@ -18,6 +18,7 @@
   "  st.shared u32 s0, %1, 0 {scale=4, offset=4096}\n  fence.proxy.async\n  bar.sync 0, 0\n"           \
   "  %4 = ld.shared u32 s1, 0 {scale=4}\n  %5 = select u32 %3, 0, 32\n"                                \
   "  %6 = add u32 %4, %5\n  st.local u32 a0, 0, %1\n"
+#define HEAD HEAD_WITH("")
 #define FIRST_WARP "  cbr %2, b3, b4, b4\nb3 in r2:\n"
 #define LAST_WARP "  %7 = lt u32 223, %1\n  cbr %7, b3, b4, b4\nb3 in r2:\n"
 #define JOIN "  br b4\nb4 in r0:\n"
@@ -72,8 +73,10 @@ END_TEST
 /* Another warp stores to columns that are being loaded; a product overwrites them. */
 START_TEST(test_h067_columns_reused) {
   finds(HEAD "  tmem.st a0, 0, $A {num=1}\n" FIRST_WARP JOIN END, "%4", "%6", TS_DIAG_RACE_TENSOR);
-  finds(HEAD LAST_WARP "  tmem.st a0, 0, %4 {num=1}\n" JOIN "$A" PRODUCT END, "", SYNC,
-        TS_DIAG_RACE_TENSOR);
+  finds(HEAD_WITH("region r3 in r0 head b4\n") LAST_WARP
+        "  tmem.st a0, 0, %4 {num=1}\n" JOIN "$A  cbr %2, b5, b6, b6\nb5 in r3:\n" PRODUCT
+        "  br b6\nb6 in r0:\n" END,
+        "", SYNC, TS_DIAG_RACE_TENSOR);
 }
 END_TEST
 
