@@ -55,13 +55,13 @@ struct ts__access {
 struct ts__line_cursor {
   struct ts__lines lines; /* AFFINE and LANES */
   bool has_rows;          /* the rest is for rows */
-  uint64_t base, row_bytes;
+  uint64_t row_bytes;
   uint64_t stride_bytes[4]; /* of the outer dimensions */
   uint32_t extent[4], index[4];
-  uint32_t at;         /* next of lines */
-  uint64_t line, last; /* next line of the row at hand, and its last */
-  uint64_t first_byte, end_byte;
-  uint64_t held; /* packed line that the next row may add to; 0 none */
+  uint32_t at;                   /* next of lines */
+  uint64_t line, last;           /* next line of the row at hand, and its last */
+  uint64_t first_byte, end_byte; /* of the row */
+  uint64_t held;                 /* packed line that the next row may add to; 0 none */
   bool is_done;
 };
 /* shift may be NULL. */

@@ -189,9 +189,6 @@ static uint32_t clip(const struct ts_footprint *footprint, uint32_t dimension, i
 }
 
 static void start_row(struct ts__line_cursor *cursor) {
-  cursor->first_byte = cursor->base;
-  for (uint32_t i = 0; i < 4; i++)
-    cursor->first_byte += cursor->index[i] * cursor->stride_bytes[i];
   cursor->end_byte = cursor->first_byte + cursor->row_bytes;
   cursor->line = cursor->first_byte / TS__LINE_BYTES;
   cursor->last = (cursor->end_byte - 1) / TS__LINE_BYTES;
@@ -200,7 +197,9 @@ static void start_row(struct ts__line_cursor *cursor) {
 
 static bool next_row(struct ts__line_cursor *cursor) {
   for (uint32_t i = 0; i < 4; i++) {
+    cursor->first_byte += cursor->stride_bytes[i];
     if (++cursor->index[i] < cursor->extent[i]) return true;
+    cursor->first_byte -= cursor->extent[i] * cursor->stride_bytes[i];
     cursor->index[i] = 0;
   }
   return false;
@@ -208,7 +207,7 @@ static bool next_row(struct ts__line_cursor *cursor) {
 
 static void start_rows(struct ts__line_cursor *cursor, uint64_t base, uint64_t row_bytes) {
   cursor->has_rows = true;
-  cursor->base = base;
+  cursor->first_byte = base;
   cursor->row_bytes = row_bytes;
   for (uint32_t i = 0; i < 4; i++) {
     cursor->extent[i] = 1;
@@ -235,7 +234,7 @@ static void start_box(struct ts__line_cursor *cursor, const struct ts_footprint 
     }
     if (!count) cursor->is_done = true;
   }
-  cursor->base = base + (shift ? (uint64_t)shift->bytes : 0);
+  cursor->first_byte = base + (shift ? (uint64_t)shift->bytes : 0);
   if (!cursor->row_bytes) cursor->is_done = true;
 }
 

@@ -10,7 +10,7 @@
 enum {
   DIRTY_SHIFT = 4,
   FILLED_SHIFT = 8,
-  LINE_SHIFT = 12,
+  NUMBER_SHIFT = 12,
   GROUP_COUNT = 16,
   BATCH_COUNT = 64,
   SIDE_COUNT = 2,
@@ -21,7 +21,7 @@ enum {
 
 /* A line that is kept. */
 struct node {
-  /* line << 12 | sectors that the last read from DRAM brings << 8 | dirty << 4 | valid */
+  /* number << 12 | sectors that the last read from DRAM brings << 8 | dirty << 4 | valid */
   uint64_t entry;
   uint32_t chain;        /* next of the bucket, 0 none */
   uint32_t newer, older; /* in the order of use of its group */
@@ -89,14 +89,6 @@ static uint32_t sector_count(uint64_t sectors) {
 
 /* --- tags */
 
-static uint64_t mix(uint64_t x) {
-  x ^= x >> 32;
-  x *= UINT64_C(0xd6e8feb86659fd93);
-  x ^= x >> 32;
-  x *= UINT64_C(0xd6e8feb86659fd93);
-  return x ^ x >> 32;
-}
-
 /* Quantiles of the normal distribution at (2 i + 1) / 32. */
 static const double quantiles[GROUP_COUNT] = {-1.863, -1.318, -1.010, -0.776, -0.579, -0.402,
                                               -0.237, -0.078, 0.078,  0.237,  0.402,  0.579,
@@ -125,14 +117,23 @@ static enum ts_status make_tags(struct pass *pass, uint64_t capacity_bytes, stru
   return TS_OK;
 }
 
-/* The bucket is told by the low bits of a hash, the group by the high ones. */
-static uint32_t *bucket_of(const struct tags *tags, uint64_t hash) {
-  return &tags->buckets[hash & tags->bucket_mask];
+enum { RUN_SHIFT = 12 };
+static const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
+
+/* Runs of 4096 lines lie one after another, for the host's cache; a hash says where a run starts. */
+static uint32_t *bucket_of(const struct tags *tags, uint64_t number) {
+  uint64_t start = (number >> RUN_SHIFT) * golden >> 32;
+  return &tags->buckets[(number + start) & tags->bucket_mask];
 }
 
-static struct node *find_node(const struct tags *tags, uint64_t line, uint64_t hash) {
-  for (uint32_t i = *bucket_of(tags, hash); i; i = tags->nodes[i].chain)
-    if (tags->nodes[i].entry >> LINE_SHIFT == line) return &tags->nodes[i];
+/* Multiples of the golden ratio spread any even row of lines evenly. */
+static uint32_t group_of(const struct tags *tags, uint64_t number) {
+  return tags->group_count == 1 ? 0 : (uint32_t)(number * golden >> 60);
+}
+
+static struct node *find_node(const struct tags *tags, uint64_t number) {
+  for (uint32_t i = *bucket_of(tags, number); i; i = tags->nodes[i].chain)
+    if (tags->nodes[i].entry >> NUMBER_SHIFT == number) return &tags->nodes[i];
   return NULL;
 }
 
@@ -148,15 +149,11 @@ static void put_first(struct node *nodes, uint32_t group, struct node *node) {
   nodes[group].older = (uint32_t)(node - nodes);
 }
 
-static uint32_t group_of(const struct tags *tags, uint64_t hash) {
-  return tags->group_count == 1 ? 0 : (uint32_t)(hash >> 60);
-}
-
 /* The order within a round does not matter: lines are moved once. */
-static void use_node(struct tags *tags, struct node *node, uint64_t hash, uint32_t round) {
+static void use_node(struct tags *tags, struct node *node, uint64_t number, uint32_t round) {
   if (node->used == round) return;
   take_out(tags->nodes, node);
-  put_first(tags->nodes, group_of(tags, hash), node);
+  put_first(tags->nodes, group_of(tags, number), node);
   node->used = round;
 }
 
@@ -165,7 +162,7 @@ static struct node *drop_oldest(struct tags *tags, uint32_t group) {
   struct node *node = &tags->nodes[tags->nodes[group].newer];
   uint32_t index = (uint32_t)(node - tags->nodes);
   if (index == group) return NULL;
-  uint32_t *link = bucket_of(tags, mix(node->entry >> LINE_SHIFT));
+  uint32_t *link = bucket_of(tags, node->entry >> NUMBER_SHIFT);
   while (*link != index)
     link = &tags->nodes[*link].chain;
   *link = node->chain;
@@ -175,9 +172,9 @@ static struct node *drop_oldest(struct tags *tags, uint32_t group) {
 
 /* A node for a line that is not there, with nothing valid; *evicted is the entry that made room. NULL
  * when there is no capacity. */
-static struct node *add_node(struct tags *tags, uint64_t line, uint64_t hash, uint32_t round,
+static struct node *add_node(struct tags *tags, uint64_t number, uint32_t round,
                              uint64_t *evicted) {
-  uint32_t group = group_of(tags, hash);
+  uint32_t group = group_of(tags, number);
   struct node *node;
   *evicted = 0;
   if (tags->room[group]) {
@@ -188,14 +185,22 @@ static struct node *add_node(struct tags *tags, uint64_t line, uint64_t hash, ui
     if (!node) return NULL;
     *evicted = node->entry;
   }
-  uint32_t *bucket = bucket_of(tags, hash);
-  *node = (struct node){.entry = line << LINE_SHIFT, .chain = *bucket, .used = round};
+  uint32_t *bucket = bucket_of(tags, number);
+  *node = (struct node){.entry = number << NUMBER_SHIFT, .chain = *bucket, .used = round};
   *bucket = (uint32_t)(node - tags->nodes);
   put_first(tags->nodes, group, node);
   return node;
 }
 
 /* --- lines seen */
+
+static uint64_t mix(uint64_t x) {
+  x ^= x >> 32;
+  x *= UINT64_C(0xd6e8feb86659fd93);
+  x ^= x >> 32;
+  x *= UINT64_C(0xd6e8feb86659fd93);
+  return x ^ x >> 32;
+}
 
 static uint32_t find_page(const struct seen *seen, uint64_t key) {
   uint32_t at = (uint32_t)mix(key) & (seen->page_limit - 1);
@@ -219,7 +224,6 @@ static enum ts_status grow_seen(struct pass *pass) {
   return TS_OK;
 }
 
-/* number: the line's, or that of its sampling group. */
 static enum ts_status note_seen(struct pass *pass, uint64_t number) {
   struct seen *seen = &pass->seen;
   if (seen->page_count * 2 >= seen->page_limit) TS_TRY(grow_seen(pass));
@@ -238,22 +242,22 @@ static enum ts_status note_seen(struct pass *pass, uint64_t number) {
 
 /* --- one line */
 
-/* A line's number, hash and the rest of a walk that touch_* need. */
+/* A line to look up; number is the line's, or that of its sampling group. */
 struct touch {
-  uint64_t line, sectors, number, hash;
+  uint64_t number, sectors;
 };
 
 /* Reads and writes in the line's own partition. */
 static enum ts_status touch_home(struct pass *pass, const struct ts__access *access,
                                  const struct touch *touch, struct sample *sample) {
-  struct node *node = find_node(&pass->home, touch->line, touch->hash), nothing = {0};
+  struct node *node = find_node(&pass->home, touch->number), nothing = {0};
   bool reads = !access->is_write || access->is_atomic;
   if (node) {
-    use_node(&pass->home, node, touch->hash, pass->round);
+    use_node(&pass->home, node, touch->number, pass->round);
   } else {
     uint64_t evicted;
     TS_TRY(note_seen(pass, touch->number));
-    node = add_node(&pass->home, touch->line, touch->hash, pass->round, &evicted);
+    node = add_node(&pass->home, touch->number, pass->round, &evicted);
     pass->totals.dram_write_sectors += sector_count(evicted >> DIRTY_SHIFT);
     if (!node) node = &nothing;
   }
@@ -288,14 +292,14 @@ static bool is_far(const struct pass *pass, uint64_t number, uint32_t side) {
 static void touch_copy(struct pass *pass, uint32_t side, const struct touch *touch,
                        struct sample *sample) {
   struct tags *tags = &pass->copy[side];
-  struct node *node = find_node(tags, touch->line, touch->hash);
+  struct node *node = find_node(tags, touch->number);
   uint64_t missing = node ? touch->sectors & ~node->entry : touch->sectors, evicted;
   sample->far += missing != 0;
   sample->far_sectors += sector_count(missing);
   if (node)
-    use_node(tags, node, touch->hash, pass->round);
+    use_node(tags, node, touch->number, pass->round);
   else
-    node = add_node(tags, touch->line, touch->hash, pass->round, &evicted);
+    node = add_node(tags, touch->number, pass->round, &evicted);
   if (node) node->entry |= touch->sectors;
 }
 
@@ -310,7 +314,7 @@ static uint32_t draw(const struct pass *pass, const uint64_t *packed, uint32_t c
   for (uint32_t i = 0; i < count; i++) {
     uint64_t line = ts__line_of(packed[i]), number = line >> shift;
     if (shift && (line & mask) != (mix(number) & mask)) continue;
-    touches[kept++] = (struct touch){line, ts__sectors_of(packed[i]), number, mix(line)};
+    touches[kept++] = (struct touch){number, ts__sectors_of(packed[i])};
   }
   return kept;
 }
@@ -318,11 +322,11 @@ static uint32_t draw(const struct pass *pass, const uint64_t *packed, uint32_t c
 /* Brings the tags of a batch into the host's cache, one dependent step after the other. */
 static void prefetch(const struct tags *tags, const struct touch *touches, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    __builtin_prefetch(bucket_of(tags, touches[i].hash), 1);
+    __builtin_prefetch(bucket_of(tags, touches[i].number), 1);
   for (uint32_t i = 0; i < count; i++)
-    __builtin_prefetch(&tags->nodes[*bucket_of(tags, touches[i].hash)], 1);
+    __builtin_prefetch(&tags->nodes[*bucket_of(tags, touches[i].number)], 1);
   for (uint32_t i = 0; i < count; i++) {
-    const struct node *node = &tags->nodes[*bucket_of(tags, touches[i].hash)];
+    const struct node *node = &tags->nodes[*bucket_of(tags, touches[i].number)];
     __builtin_prefetch(&tags->nodes[node->newer], 1);
     __builtin_prefetch(&tags->nodes[node->older], 1);
   }

@@ -231,12 +231,37 @@ START_TEST(test_what_fits_stays) {
 }
 END_TEST
 
+START_TEST(test_sweeps_as_measured) {
+  /* MEASURED on an H200 of 60 MiB (traces/h200/ubench.csv, l2_read_*MB_rotate0): the bandwidth of
+   * repeated sweeps lies between that of L2 hits and that of DRAM as if this share missed. */
+  static const struct {
+    uint32_t mib;
+    double low, high;
+  } rows[] = {{32, 0, 0},     {40, 0, 0.01},  {48, 0, 0.08},
+              {56, 0.2, 0.4}, {64, 0.6, 0.8}, {96, 0.9, 1}};
+  for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct sweep sweep =
+        make_sweep(128, rows[i].mib * MIB / 128, rows[i].mib * MIB / 128, 1, false);
+    struct ts__l2_settings settings = {.capacity_bytes = 60 * MIB,
+                                       .capacity_spread = 0.125,
+                                       .concurrent_blocks = 128,
+                                       .sample_shift = 2};
+    struct ts__l2_totals totals = run(&settings, sweep.blocks, 128, 2, NULL);
+    double share = (double)totals.dram_read_sectors / (double)totals.read_sectors;
+    ck_assert_double_ge(share, rows[i].low);
+    ck_assert_double_le(share, rows[i].high);
+    free_sweep(&sweep);
+  }
+}
+END_TEST
+
 START_TEST(test_more_capacity_never_misses_more) {
   for (uint64_t part = 64 << 10; part <= 512 << 10; part *= 2) {
     struct sweep sweep = make_sweep(6, part, part - 8192, 3, false);
     uint64_t before = UINT64_MAX;
     for (uint64_t capacity = 0; capacity <= 4 * MIB; capacity += MIB / 4) {
-      struct ts__l2_settings settings = {.capacity_bytes = capacity, .concurrent_blocks = 6};
+      struct ts__l2_settings settings = {
+          .capacity_bytes = capacity, .capacity_spread = 0.1, .concurrent_blocks = 6};
       struct ts__l2_totals totals = run(&settings, sweep.blocks, 6, 1, NULL);
       ck_assert_uint_le(totals.dram_read_sectors, before);
       ck_assert_uint_ge(totals.dram_read_sectors * 32, totals.footprint_bytes);
@@ -498,6 +523,7 @@ int main(void) {
   tcase_add_test(group, test_first_toucher_misses_others_merge);
   tcase_add_loop_test(group, test_equals_plain_model, 0, 50);
   tcase_add_test(group, test_what_fits_stays);
+  tcase_add_test(group, test_sweeps_as_measured);
   tcase_add_test(group, test_more_capacity_never_misses_more);
   tcase_add_test(group, test_writes_go_back_when_evicted);
   tcase_add_test(group, test_partitions);
