@@ -203,6 +203,80 @@ TS_API enum ts_result ts_sim_sha256(struct ts_sim *sim, const char *name,
  * of each) to the folder, which is made if need be. All of them or none. */
 TS_API enum ts_result ts_sim_write_outputs(struct ts_sim *sim, const char *folder);
 
+/* --- time */
+
+enum { TS_TIME_UNITS = 16, TS_TIME_STALLS = 16, TS_TIME_ROLES = 8, TS_TIME_BANKS = 32 };
+
+/* A named number, such as the utilisation of a unit or the cycles of a stall. */
+struct ts_time_share {
+  const char *name;
+  double value;
+};
+
+/* Warps of a block that go one way. issue_cycles and stalls add up to a warp's life. */
+struct ts_time_role {
+  const char *name; /* "producer w0-3" */
+  uint32_t first_warp, warp_count;
+  double issue_cycles;
+  struct ts_time_share stalls[TS_TIME_STALLS]; /* cycles, largest first */
+  uint32_t stall_count;
+};
+
+/* Shared accesses of one instruction: wavefronts an access takes, and would without conflicts. */
+struct ts_time_bank {
+  const char *op, *file;
+  uint32_t line, insn;
+  uint64_t access_count;
+  double wavefronts, ideal_wavefronts;
+};
+
+struct ts_time_launch {
+  const char *function;
+  uint64_t block_count, simulated_block_count, event_count;
+  uint32_t blocks_per_sm, registers_per_thread, threads_per_block;
+  int registers_are_estimated;
+  uint64_t shared_bytes;
+  const char *occupancy_limit; /* resource that bounds blocks_per_sm */
+  double wave_count;
+  double cycles, kernel_us, cold_us; /* without the cost of an empty kernel */
+  double prologue_cycles, steady_cycles, epilogue_cycles;
+  struct ts_time_share units[TS_TIME_UNITS]; /* busy share, 0 .. 1 */
+  uint32_t unit_count;
+  const char *limiting_unit;
+  double flop, l2_bytes, dram_bytes, l2_hit_rate;
+  double peak_flop_share, intensity_flop_per_byte, roofline_flop_share;
+  struct ts_time_role roles[TS_TIME_ROLES];
+  uint32_t role_count;
+  struct ts_time_bank banks[TS_TIME_BANKS];
+  uint32_t bank_count;
+};
+
+struct ts_time {
+  const char *machine;
+  double clock_mhz;
+  double kernel_us;      /* back-to-back launches, an empty kernel's cost included */
+  double kernel_us_cold; /* alone, with L2 full of other data */
+  double launch_us;      /* what an empty kernel costs, in kernel_us */
+  double cycles;
+  double uncertainty; /* relative half width of kernel_us */
+  const char *const *unverified;
+  uint32_t unverified_count;
+  const struct ts_time_launch *launches;
+  uint32_t launch_count;
+};
+
+struct ts_time_settings {
+  uint32_t registers_per_thread; /* 0: estimated */
+  const char *events_path;       /* an event file to read instead of running, or NULL */
+  int full_run;                  /* interpret every block with values, not addresses alone */
+};
+
+/* How long the open case would take on the machine. settings may be NULL. *time is valid until the
+ * next run or ts_sim_open. TS_RESULT_UNSUPPORTED: the machine lacks a constant, or an instruction has
+ * no cost. */
+TS_API enum ts_result ts_sim_time(struct ts_sim *sim, const struct ts_time_settings *settings,
+                                  const struct ts_time **time);
+
 /* What the last run executed. */
 struct ts_statistics {
   uint64_t launches, blocks, warps;

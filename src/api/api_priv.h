@@ -166,6 +166,13 @@ const char *ts__shape_text(uint32_t rank, const int64_t *shape, char *buffer, si
 /* Number of single-character edits between two texts, at most limit + 1. */
 unsigned ts__edit_distance(const char *a, const char *b, unsigned limit);
 
+/* --- what run.c does for time.c */
+
+/* Device memory and the launch plan, from the arguments. */
+enum ts_result ts__prepare_run(struct ts_sim *sim);
+/* The tables of the event stream, in the run's arena. */
+enum ts_status ts__describe_program(struct ts_sim *sim, struct ts_trace_program *program);
+
 /* --- instructions by name (num.c, num_matrix.c) */
 
 struct ts_num_instruction;

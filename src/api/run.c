@@ -238,7 +238,10 @@ static enum ts_status describe_function(struct ts_sim *sim, const struct ts_func
     places[i] = ts_insn_place(function, i);
     ops[i] = function->insns.data[i].op;
   }
-  *out = (struct ts_trace_function){function->name, count, places, ops, NULL};
+  struct ts_code *code = ts_new(&sim->run_arena, struct ts_code);
+  if (!code) return ts_fail_memory(&sim->ctx);
+  TS_TRY(ts_code_estimate(&sim->ctx, function, &sim->run_arena, code));
+  *out = (struct ts_trace_function){function->name, count, places, ops, code};
   return TS_OK;
 }
 
@@ -249,7 +252,7 @@ static uint32_t function_index(const struct ts_module *module, const char *name)
   return 0; /* the interpreter refuses the launch */
 }
 
-static enum ts_status describe_program(struct ts_sim *sim, struct ts_trace_program *program) {
+enum ts_status ts__describe_program(struct ts_sim *sim, struct ts_trace_program *program) {
   const struct ts_module *module = ts_tvm_module(sim->tvm);
   uint32_t function_count = (uint32_t)module->functions.count;
   uint32_t launch_count = sim->plan.launch_count;
@@ -317,7 +320,7 @@ static enum ts_status interpret_with_events(struct ts_sim *sim, struct ts_run_op
                                             const char *path) {
   struct ts_trace_program program;
   struct ts_trace_writer *writer;
-  TS_TRY(describe_program(sim, &program));
+  TS_TRY(ts__describe_program(sim, &program));
   TS_TRY(ts_trace_writer_open(&sim->ctx, path, &program, &writer));
   options->sink = ts_trace_writer_sink(writer);
   options->worker_count = 1;
@@ -345,7 +348,7 @@ static void tell_arguments(struct ts_sim *sim) {
   last->hint = ts_arena_copy(&sim->diags.arena, text, strlen(text));
 }
 
-static enum ts_result prepare(struct ts_sim *sim) {
+enum ts_result ts__prepare_run(struct ts_sim *sim) {
   uint32_t count = sim->parameter_count;
   struct ts_tvm_argument *arguments =
       ts_new_array(&sim->run_arena, struct ts_tvm_argument, count ? count : 1);
@@ -363,7 +366,7 @@ static enum ts_result prepare(struct ts_sim *sim) {
 
 static enum ts_result execute(struct ts_sim *sim, const struct ts_run_settings *settings,
                               struct ts_run_options *options) {
-  TS__TRY_RESULT(prepare(sim));
+  TS__TRY_RESULT(ts__prepare_run(sim));
   enum ts_status status = settings->events_path
                               ? interpret_with_events(sim, options, settings->events_path)
                               : interpret(sim, options);

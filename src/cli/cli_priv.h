@@ -28,7 +28,7 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_command_run, cli_command_check, cli_command_events,
-    cli_command_import, cli_command_ops, cli_command_machines, cli_command_num;
+    cli_command_time, cli_command_import, cli_command_ops, cli_command_machines, cli_command_num;
 /* Ends with NULL. */
 extern const struct cli_command *const cli_commands[];
 

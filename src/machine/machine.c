@@ -1,10 +1,12 @@
 /* Machine files: a line of text per value, "key value unit tag source ...", after a head of
  * "tilesim-machine VERSION", "name NAME", "profile PROFILE". '#' starts a comment line. */
-#include "machine/machine.h"
+#include "machine/machine_priv.h"
 
 #include "base/file.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FORMAT_VERSION = 1, FILE_LIMIT_BYTES = 1 << 20, PATH_BYTES = 4096 };
@@ -15,18 +17,38 @@ struct limit_row {
   const char *key, *unit;
   enum limit_kind kind;
   size_t offset;
-  uint64_t default_value;
 };
 static const struct limit_row limit_table[] = {
-#define LIMIT(key, member, kind, unit, default_value)                                              \
-  {#key, unit, LIMIT_##kind, offsetof(struct ts_machine, member), default_value},
+#define LIMIT(key, member, kind, unit)                                                             \
+  {#key, unit, LIMIT_##kind, offsetof(struct ts_machine, member)},
 #include "machine/limit.def"
 #undef LIMIT
 };
 enum { LIMIT_COUNT = sizeof limit_table / sizeof limit_table[0] };
 _Static_assert(LIMIT_COUNT <= 64, "a bit per row");
 
-static const char *const tags[] = {"DOC", "MEASURED", "FITTED", "GUESS"};
+static const struct {
+  const char *key, *unit, *text;
+} timing_table[] = {
+#define TIMING(key, unit, text) {#key, unit, text},
+#include "machine/timing.def"
+#undef TIMING
+};
+
+const char *ts_timing_key(enum ts_timing_id id) { return timing_table[id].key; }
+const char *ts_timing_unit(enum ts_timing_id id) { return timing_table[id].unit; }
+const char *ts_timing_text(enum ts_timing_id id) { return timing_table[id].text; }
+
+static const char *const tags[] = {
+    [TS_TAG_DOC] = "DOC",
+    [TS_TAG_MEASURED] = "MEASURED",
+    [TS_TAG_FITTED] = "FITTED",
+    [TS_TAG_GUESS] = "GUESS",
+};
+
+static const struct {
+  const char *name, *full;
+} aliases[] = {{"h200", "h200-sxm"}, {"h100", "h100-sxm"}, {"h800", "h800-pcie"}};
 
 static void store(struct ts_machine *machine, const struct limit_row *row, uint64_t value) {
   uint8_t *member = (uint8_t *)machine + row->offset;
@@ -35,12 +57,6 @@ static void store(struct ts_machine *machine, const struct limit_row *row, uint6
     memcpy(member, &narrow, sizeof narrow);
   else
     memcpy(member, &value, sizeof value);
-}
-
-void ts_machine_default(struct ts_machine *machine) {
-  *machine = (struct ts_machine){.name = "h200-sxm", .profile = "nv_sm90"};
-  for (size_t i = 0; i < LIMIT_COUNT; i++)
-    store(machine, &limit_table[i], limit_table[i].default_value);
 }
 
 /* --- reading */
@@ -134,42 +150,83 @@ static enum ts_status read_head(struct reader *r, struct ts_machine *machine) {
   return read_name(r, "profile", machine->profile, sizeof machine->profile);
 }
 
-static bool is_tag(struct word word) {
-  for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-    if (is_word(word, tags[i])) return true;
-  return false;
+static enum ts_machine_tag find_tag(struct word word) {
+  for (int tag = TS_TAG_DOC; tag <= TS_TAG_GUESS; tag++)
+    if (is_word(word, tags[tag])) return (enum ts_machine_tag)tag;
+  return TS_TAG_NONE;
 }
 
-static enum ts_status read_limit(struct reader *r, const char *line, const char *line_end,
+/* A line of a value, in words. */
+struct value_line {
+  struct word key, value, unit, source;
+  enum ts_machine_tag tag;
+};
+
+static enum ts_status check_value(struct reader *r, const struct value_line *line, const char *key,
+                                  const char *unit, bool is_repeated) {
+  if (is_repeated) return FAIL(r, "%s is given twice", key);
+  if (!is_word(line->unit, unit))
+    return FAIL(r, "%s: expected the unit \"%s\", not \"%.*s\"", key, unit, WORD(line->unit));
+  if (line->tag == TS_TAG_NONE)
+    return FAIL(r, "%s: expected a tag DOC, MEASURED, FITTED or GUESS behind the unit", key);
+  if (!line->source.length) return FAIL(r, "%s has no source", key);
+  return TS_OK;
+}
+
+static enum ts_status read_limit(struct reader *r, const struct value_line *line, size_t i,
                                  struct ts_machine *machine) {
-  struct word key = next_word(&line, line_end), value = next_word(&line, line_end);
-  struct word unit = next_word(&line, line_end), tag = next_word(&line, line_end);
-  struct word source = next_word(&line, line_end);
-  size_t i = 0;
-  while (i < LIMIT_COUNT && !is_word(key, limit_table[i].key))
-    i++;
-  if (i == LIMIT_COUNT) return FAIL(r, "unknown key \"%.*s\"", WORD(key));
   const struct limit_row *row = &limit_table[i];
   uint64_t number;
-  if (r->seen >> i & 1) return FAIL(r, "%s is given twice", row->key);
-  if (!parse_number(value, &number) || (row->kind == LIMIT_U32 && number > UINT32_MAX))
-    return FAIL(r, "%s: \"%.*s\" is not a number that fits", row->key, WORD(value));
-  if (!is_word(unit, row->unit))
-    return FAIL(r, "%s: expected the unit \"%s\", not \"%.*s\"", row->key, row->unit, WORD(unit));
-  if (!is_tag(tag))
-    return FAIL(r, "%s: expected a tag DOC, MEASURED, FITTED or GUESS, not \"%.*s\"", row->key,
-                WORD(tag));
-  if (!source.length) return FAIL(r, "%s has no source", row->key);
+  if (!parse_number(line->value, &number) || (row->kind == LIMIT_U32 && number > UINT32_MAX))
+    return FAIL(r, "%s: \"%.*s\" is not a number that fits", row->key, WORD(line->value));
+  TS_TRY(check_value(r, line, row->key, row->unit, r->seen >> i & 1));
   r->seen |= (uint64_t)1 << i;
   store(machine, row, number);
   return TS_OK;
+}
+
+/* A decimal number that is finite and not negative. */
+static bool parse_decimal(struct word word, double *value) {
+  char text[64], *end;
+  if (word.length == 0 || word.length >= sizeof text) return false;
+  for (size_t i = 0; i < word.length; i++)
+    if (!strchr("0123456789.e+-", word.text[i])) return false;
+  memcpy(text, word.text, word.length);
+  text[word.length] = 0;
+  *value = strtod(text, &end);
+  return *end == 0 && isfinite(*value) && *value >= 0;
+}
+
+static enum ts_status read_timing(struct reader *r, const struct value_line *line, size_t i,
+                                  struct ts_machine *machine) {
+  const char *key = timing_table[i].key;
+  if (!parse_decimal(line->value, &machine->timing[i]))
+    return FAIL(r, "%s: \"%.*s\" is not a number that fits", key, WORD(line->value));
+  TS_TRY(check_value(r, line, key, timing_table[i].unit, machine->timing_tag[i] != TS_TAG_NONE));
+  machine->timing_tag[i] = (uint8_t)line->tag;
+  return TS_OK;
+}
+
+static enum ts_status read_value(struct reader *r, const char *text, const char *end,
+                                 struct ts_machine *machine) {
+  struct value_line line;
+  line.key = next_word(&text, end);
+  line.value = next_word(&text, end);
+  line.unit = next_word(&text, end);
+  line.tag = find_tag(next_word(&text, end));
+  line.source = next_word(&text, end);
+  for (size_t i = 0; i < LIMIT_COUNT; i++)
+    if (is_word(line.key, limit_table[i].key)) return read_limit(r, &line, i, machine);
+  for (size_t i = 0; i < TS_TIMING_COUNT; i++)
+    if (is_word(line.key, timing_table[i].key)) return read_timing(r, &line, i, machine);
+  return FAIL(r, "unknown key \"%.*s\"", WORD(line.key));
 }
 
 static enum ts_status read_all(struct reader *r, struct ts_machine *machine) {
   const char *line, *line_end;
   TS_TRY(read_head(r, machine));
   while (next_line(r, &line, &line_end))
-    TS_TRY(read_limit(r, line, line_end, machine));
+    TS_TRY(read_value(r, line, line_end, machine));
   for (size_t i = 0; i < LIMIT_COUNT; i++)
     if (!(r->seen >> i & 1)) return FAIL(r, "%s is missing", limit_table[i].key);
   return TS_OK;
@@ -180,30 +237,56 @@ static bool ends_in_mach(const char *name) {
   return length >= 5 && strcmp(name + length - 5, ".mach") == 0;
 }
 
+static enum ts_status read_text(struct ts_ctx *ctx, const char *path, const char *text,
+                                size_t size_bytes, struct ts_machine *machine) {
+  struct ts_machine read = {.name = ""};
+  struct reader reader = {.ctx = ctx, .path = path, .at = text, .end = text + size_bytes};
+  for (size_t i = 0; i < TS_TIMING_COUNT; i++)
+    read.timing[i] = NAN;
+  TS_TRY(read_all(&reader, &read));
+  *machine = read;
+  return TS_OK;
+}
+
 static enum ts_status read_file(struct ts_ctx *ctx, const char *path, struct ts_machine *machine) {
   struct ts_file file;
   TS_TRY(ts_file_read(ctx, path, FILE_LIMIT_BYTES, &file));
-  struct ts_machine read = {.name = ""};
-  struct reader reader = {
-      .ctx = ctx, .path = path, .at = file.data, .end = file.data + file.size_bytes};
-  enum ts_status status = read_all(&reader, &read);
+  enum ts_status status = read_text(ctx, path, file.data, file.size_bytes, machine);
   ts_file_free(&file);
-  if (status == TS_OK) *machine = read;
   return status;
+}
+
+/* --- the compiled-in files */
+
+static const struct ts__machine_text *find_text(const char *name) {
+  for (size_t i = 0; i < ts__machine_text_count; i++)
+    if (strcmp(ts__machine_texts[i].name, name) == 0) return &ts__machine_texts[i];
+  return NULL;
+}
+
+static const char *full_name(const char *name) {
+  for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+    if (strcmp(name, aliases[i].name) == 0) return aliases[i].full;
+  return name;
+}
+
+void ts_machine_default(struct ts_machine *machine) {
+  const struct ts__machine_text *text = find_text("h200-sxm");
+  struct ts_ctx ctx = {NULL, NULL}; /* nothing is reported: a test reads every compiled-in file */
+  if (read_text(&ctx, "h200-sxm", (const char *)text->bytes, text->size_bytes, machine) != TS_OK)
+    *machine = (struct ts_machine){.name = "h200-sxm"};
 }
 
 enum ts_status ts_machine_load(struct ts_ctx *ctx, const char *directory, const char *name,
                                struct ts_machine *machine) {
-  if (strcmp(name, "h200") == 0 || strcmp(name, "h200-sxm") == 0) {
-    ts_machine_default(machine);
-    return TS_OK;
-  }
   if (strchr(name, '/') || ends_in_mach(name)) return read_file(ctx, name, machine);
   char path[PATH_BYTES];
-  int length = snprintf(path, sizeof path, "%s/%s.mach", directory ? directory : ".", name);
-  if (length < 0 || length >= PATH_BYTES || !ts_file_exists(path))
-    return ts_fail(ctx, TS_BAD_ARGUMENT, TS_DIAG_INPUT_MACHINE, TS_NO_PLACE,
-                   "there is no machine \"%s\" (looked for %s/%s.mach)", name,
-                   directory ? directory : ".", name);
-  return read_file(ctx, path, machine);
+  const char *full = full_name(name), *folder = directory ? directory : ".";
+  int length = snprintf(path, sizeof path, "%s/%s.mach", folder, full);
+  bool fits = length > 0 && length < PATH_BYTES;
+  if (directory && fits && ts_file_exists(path)) return read_file(ctx, path, machine);
+  const struct ts__machine_text *text = find_text(full);
+  if (text) return read_text(ctx, full, (const char *)text->bytes, text->size_bytes, machine);
+  return ts_fail(ctx, TS_BAD_ARGUMENT, TS_DIAG_INPUT_MACHINE, TS_NO_PLACE,
+                 "there is no machine \"%s\" (looked for %s/%s.mach)", name, folder, full);
 }

@@ -1,9 +1,21 @@
-/* Machines: limits and the numerics profile, read from machines/NAME.mach (constants for timing
- * come with the timing models). Every value in a file carries a source tag. */
+/* Machines: limits, the numerics profile and the constants of timing, read from machines/NAME.mach.
+ * Every value in a file carries a source tag. The files of machines/ are compiled in. */
 #ifndef TS_MACHINE_MACHINE_H
 #define TS_MACHINE_MACHINE_H
 
 #include "base/diag.h"
+
+enum ts_timing_id {
+#define TIMING(key, unit, text) TS_TIMING_##key,
+#include "machine/timing.def"
+#undef TIMING
+  TS_TIMING_COUNT
+};
+const char *ts_timing_key(enum ts_timing_id id);
+const char *ts_timing_unit(enum ts_timing_id id);
+const char *ts_timing_text(enum ts_timing_id id);
+
+enum ts_machine_tag { TS_TAG_NONE, TS_TAG_DOC, TS_TAG_MEASURED, TS_TAG_FITTED, TS_TAG_GUESS };
 
 struct ts_machine {
   char name[32];    /* "h200-sxm" */
@@ -25,12 +37,16 @@ struct ts_machine {
   uint32_t barriers_per_sm;       /* named barriers (bar.sync) */
   uint32_t tensor_columns_per_sm; /* 0: no tensor memory */
   uint32_t max_cluster_blocks;
+  /* Constants of the timing model; NaN: the file does not say. */
+  double timing[TS_TIMING_COUNT];
+  uint8_t timing_tag[TS_TIMING_COUNT]; /* enum ts_machine_tag */
 };
 
-/* The default machine (h200-sxm), compiled in. */
+/* The default machine, h200-sxm. */
 void ts_machine_default(struct ts_machine *machine);
-/* Reads NAME.mach from the directory, or, when name has a '/' or ends in .mach, that file. The
- * built-in "h200" and "h200-sxm" need no file. */
+/* Reads the file when name has a '/' or ends in .mach; else NAME.mach of the directory (which may be
+ * NULL), or, when there is none, the one that is compiled in. "h200", "h100" and "h800" are short
+ * for h200-sxm, h100-sxm and h800-pcie. */
 enum ts_status ts_machine_load(struct ts_ctx *ctx, const char *directory, const char *name,
                                struct ts_machine *machine);
 

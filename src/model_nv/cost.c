@@ -1,0 +1,113 @@
+/* What an instruction costs in machine instructions, pipes and latency: the table of cost.def with
+ * the machine's constants. */
+#include "model_nv/model_nv_priv.h"
+
+#include "num/dtype.h"
+
+enum type_class { CLASS_F32, CLASS_F16, CLASS_F64, CLASS_I32, CLASS_I64, CLASS_ANY };
+
+struct cost_row {
+  uint16_t op;
+  uint8_t class, pipe;
+  bool is_approx;
+  uint16_t slots, xu_slots, depth;
+};
+
+static const struct cost_row rows[] = {
+#define COST(op, class, pipe, slots, xu_slots, depth)                                              \
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, false, slots, xu_slots, depth},
+#define APPROX(op, class, pipe, slots, xu_slots, depth)                                            \
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, true, slots, xu_slots, depth},
+#include "model_nv/cost.def"
+#undef COST
+#undef APPROX
+};
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+
+static enum type_class class_of(uint8_t dtype) {
+  uint32_t bits = ts_dtype_bits((enum ts_dtype)dtype);
+  if (!ts_dtype_is_float((enum ts_dtype)dtype)) return bits > 32 ? CLASS_I64 : CLASS_I32;
+  return bits == 64 ? CLASS_F64 : bits == 32 ? CLASS_F32 : CLASS_F16;
+}
+
+static uint32_t units_of(enum type_class class, uint32_t lanes) {
+  return class == CLASS_F16 ? (lanes + 1) / 2 : lanes;
+}
+
+static float pipe_latency(const struct ts_machine *machine, enum ts__pipe pipe) {
+  const double *timing = machine->timing;
+  switch (pipe) {
+  case TS__PIPE_IMAD: return (float)timing[TS_TIMING_imad_latency];
+  case TS__PIPE_FP64: return (float)timing[TS_TIMING_fp64_latency];
+  case TS__PIPE_CVT: return (float)timing[TS_TIMING_cvt_latency];
+  case TS__PIPE_XU: return (float)timing[TS_TIMING_xu_latency];
+  default: return (float)timing[TS_TIMING_alu_latency];
+  }
+}
+
+/* Conversions by source and target: narrow floats are packed in pairs, float <-> integer goes
+ * through the special function unit. */
+static void cvt_cost(const struct ts_machine *machine, const struct ts_code_insn *insn,
+                     struct ts__cost *cost) {
+  enum type_class to = class_of(insn->dtype), from = class_of(insn->dtype2);
+  bool to_float = to <= CLASS_F64, from_float = from <= CLASS_F64;
+  uint32_t to_bits = ts_dtype_bits((enum ts_dtype)insn->dtype);
+  uint32_t from_bits = ts_dtype_bits((enum ts_dtype)insn->dtype2);
+  uint32_t slots = insn->lanes;
+  enum ts__pipe pipe = TS__PIPE_ALU;
+  if (to == CLASS_F64 || from == CLASS_F64) {
+    pipe = TS__PIPE_XU;
+  } else if (to_float && from_float) {
+    bool narrows = to_bits < from_bits;
+    pipe = narrows || from_bits <= 8 ? TS__PIPE_CVT : TS__PIPE_ALU;
+    if (narrows || from_bits <= 8) slots = (slots + 1) / 2;
+    if (from_bits <= 8 && to_bits == 32) slots *= 3; /* through f16 pairs */
+  } else if (to_float != from_float) {
+    pipe = TS__PIPE_XU;
+  } else {
+    slots *= to == CLASS_I64 ? 1 : 1;
+  }
+  *cost = (struct ts__cost){.pipe = (uint8_t)pipe,
+                            .slots = (uint16_t)slots,
+                            .pipe_slots = (uint16_t)slots,
+                            .latency = pipe_latency(machine, pipe)};
+}
+
+static const struct cost_row *find_row(const struct ts_code_insn *insn) {
+  enum type_class class = class_of(insn->dtype);
+  for (size_t i = 0; i < ROW_COUNT; i++) {
+    const struct cost_row *row = &rows[i];
+    if (row->op != insn->op || (row->class != CLASS_ANY && row->class != class)) continue;
+    if (row->is_approx && !insn->approx) continue;
+    return row;
+  }
+  return NULL;
+}
+
+/* Ops whose cost is in their mechanism (memory, matrix, synchronisation, control), not in a row. */
+static bool has_mechanism(enum ts_op op) {
+  const struct ts_op_info *info = ts_op_info(op);
+  return info->unit == TS_UNIT_MEMORY || info->unit == TS_UNIT_MATRIX ||
+         info->unit == TS_UNIT_SYNC || info->unit == TS_UNIT_CTRL || op == TS_OP_shfl ||
+         op == TS_OP_ld_local || op == TS_OP_st_local;
+}
+
+bool ts__cost_find(const struct ts_machine *machine, const struct ts_code_insn *insn,
+                   struct ts__cost *cost) {
+  *cost = (struct ts__cost){0};
+  if (insn->flags & TS_CODE_FREE) return true;
+  if (insn->op == TS_OP_cvt) {
+    cvt_cost(machine, insn, cost);
+    return true;
+  }
+  const struct cost_row *row = find_row(insn);
+  if (!row) return has_mechanism((enum ts_op)insn->op);
+  uint32_t units = units_of(class_of(insn->dtype), insn->lanes);
+  cost->pipe = row->pipe;
+  cost->pipe_slots = (uint16_t)(row->slots * units);
+  cost->xu_slots = (uint16_t)(row->xu_slots * units);
+  cost->slots = (uint16_t)(cost->pipe_slots + cost->xu_slots);
+  cost->latency = (float)row->depth * pipe_latency(machine, (enum ts__pipe)row->pipe);
+  if (row->xu_slots) cost->latency += (float)machine->timing[TS_TIMING_xu_latency];
+  return true;
+}

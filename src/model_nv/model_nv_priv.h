@@ -1,0 +1,201 @@
+/* Inside of the NVIDIA timing model.
+ *
+ * Three steps. The recorder (record.c) turns a run's events into *streams*: what the warps of one
+ * block do, in the order of issue, with synchronisation reduced to *nodes* that count contributions.
+ * Blocks with equal streams share one. The plan (plan.c) finds occupancy, the way of blocks to SMs,
+ * and what the L2 pass says of every access. The SM model (sm*.c) then takes one SM through its
+ * blocks, cycle for cycle, with bandwidth servers for what all SMs share. report.c sums up. */
+#ifndef TS_MODEL_NV_MODEL_NV_PRIV_H
+#define TS_MODEL_NV_MODEL_NV_PRIV_H
+
+#include "machine/occupancy.h"
+#include "model_nv/access.h"
+#include "model_nv/model_nv.h"
+
+enum { TS__WARP_LANES = 32, TS__SUB_PARTITIONS = 4, TS__NO_NODE = UINT32_MAX };
+
+/* --- what instructions cost */
+
+enum ts__pipe {
+  TS__PIPE_NONE, /* issue slot only */
+  TS__PIPE_FP32,
+  TS__PIPE_ALU,
+  TS__PIPE_IMAD,
+  TS__PIPE_FP16,
+  TS__PIPE_FP64,
+  TS__PIPE_CVT,
+  TS__PIPE_XU,
+  TS__PIPE_COUNT
+};
+
+/* Machine instructions of one IR instruction: `slots` issue slots, of which `pipe_slots` go through
+ * the pipe; the result is there `latency` cycles after the last one issues. */
+struct ts__cost {
+  uint8_t pipe; /* enum ts__pipe */
+  uint16_t slots, pipe_slots;
+  uint16_t xu_slots; /* those that go through the special function unit as well */
+  float latency;
+};
+/* False: the op has no cost row. */
+bool ts__cost_find(const struct ts_machine *machine, const struct ts_code_insn *insn,
+                   struct ts__cost *cost);
+
+/* --- streams */
+
+enum ts__op_kind {
+  TS__OP_ALU,
+  TS__OP_SHUFFLE,
+  TS__OP_SHARED_LOAD, /* aux: wavefronts */
+  TS__OP_SHARED_STORE,
+  TS__OP_SHARED_ATOMIC,
+  TS__OP_GLOBAL_LOAD, /* payload: access */
+  TS__OP_GLOBAL_STORE,
+  TS__OP_GLOBAL_ATOMIC,
+  TS__OP_COPY,    /* payload: copy */
+  TS__OP_CLUSTER, /* distributed shared memory; aux: bytes */
+  TS__OP_MMA,     /* payload: multiply-adds */
+  TS__OP_WGMMA,   /* payload: node of its group */
+  TS__OP_TCGEN05, /* payload: node or none */
+  TS__OP_TMEM,    /* aux: bytes per lane */
+  TS__OP_ARRIVE,  /* payload: node, or none */
+  TS__OP_WAIT,    /* payload: node, or none */
+  TS__OP_FENCE,
+  TS__OP_BRANCH, /* aux: 1 when it closes a loop */
+  TS__OP_END
+};
+
+struct ts__op {
+  uint32_t insn;
+  uint32_t payload;
+  uint16_t aux, aux2; /* aux2: ideal wavefronts; lanes of a divergent branch */
+  uint8_t kind;
+  uint8_t lanes; /* active */
+};
+
+enum ts__copy_kind {
+  TS__COPY_ASYNC,
+  TS__COPY_TMA_LOAD,
+  TS__COPY_TMA_STORE,
+  TS__COPY_BULK_LOAD,
+  TS__COPY_BULK_STORE,
+  TS__COPY_REMOTE
+};
+
+struct ts__copy_op {
+  uint32_t access; /* or UINT32_MAX: no global side */
+  uint32_t node;
+  uint32_t bytes; /* that land, fill included */
+  uint8_t kind;   /* enum ts__copy_kind */
+  bool is_multicast, is_reduce;
+};
+
+/* A point that warps wait for: complete when `expected` contributions are in. */
+struct ts__node {
+  uint32_t expected;
+  uint32_t previous; /* node of the same warp that must be complete too (groups), or none */
+  uint8_t sync_kind; /* enum ts_sync_kind */
+  uint8_t stall;     /* enum ts_stall of its waiters */
+  uint16_t arriving_warps;
+};
+
+struct ts__warp_ops {
+  uint32_t first, count;
+};
+
+struct ts__stream {
+  uint64_t hash;
+  uint32_t warp_count, node_count, access_count, copy_count;
+  const struct ts__warp_ops *warps;
+  const struct ts__op *ops;
+  uint32_t op_count;
+  const struct ts__node *nodes;
+  const struct ts__access *accesses;
+  const struct ts__copy_op *copies;
+  double mac_count, flop;
+};
+
+struct ts__block_record {
+  uint32_t stream; /* index, UINT32_MAX: not seen yet */
+  uint32_t shift_count;
+  const struct ts_shift *shifts; /* sorted by insn */
+};
+
+struct ts__launch_record {
+  const struct ts_trace_launch *launch;
+  const struct ts_trace_function *function;
+  uint32_t block_count;
+  struct ts__block_record *blocks;
+  TS_VEC(struct ts__stream) streams;
+  uint64_t event_count;
+};
+
+struct ts__recorder; /* record.c */
+
+struct ts_model_nv {
+  struct ts_sink sink; /* first: the sink is the model */
+  struct ts_ctx *ctx;
+  struct ts_arena arena;
+  const struct ts_machine *machine;
+  struct ts_model_nv_options options;
+  const struct ts_trace_program *program;
+  struct ts__launch_record *launches;
+  struct ts__recorder *recorder;
+  struct ts_time_report report;
+};
+
+static inline double ts__constant(const struct ts_model_nv *model, enum ts_timing_id id) {
+  return model->machine->timing[id];
+}
+
+enum ts_status ts__recorder_new(struct ts_model_nv *model);
+void ts__recorder_free(struct ts_model_nv *model);
+
+/* --- the plan of a launch */
+
+struct ts__plan {
+  const struct ts__launch_record *record;
+  const struct ts_code *code;
+  uint32_t registers_per_thread;
+  bool registers_are_estimated;
+  struct ts_occupancy occupancy;
+  uint32_t active_sm_count;     /* SMs that get a block */
+  const struct ts__cost *costs; /* by instruction */
+  /* Blocks of the simulated SM, in order of dispatch. */
+  const uint32_t *sm_blocks;
+  uint32_t sm_block_count;
+  struct ts__l2_outcome *const *outcomes; /* [i]: of sm_blocks[i], by access */
+  double miss_share;                      /* DRAM read sectors per L2 read sector, whole launch */
+  double write_back_share;                /* DRAM write sectors per L2 write sector */
+  double l2_gain; /* of the read rate, where many SMs read a line at about the same time */
+  struct ts__l2_totals totals;
+};
+
+/* warm: the launch has just run before (hot), else L2 holds other data. */
+enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_record *record,
+                             bool is_warm, struct ts__plan *plan);
+
+/* --- one SM */
+
+struct ts__role_sum {
+  double issue_cycles, stall_cycles[TS_STALL_COUNT], life_cycles;
+};
+
+struct ts__sm_result {
+  double end_cycle;                 /* last block's end, stores drained */
+  double busy[TS_MODEL_UNIT_COUNT]; /* busy cycles of each unit, 4 sub-partitions summed */
+  struct ts__role_sum *warps;       /* per warp of a block, summed over blocks */
+  uint32_t warp_count;
+  double first_block_end, first_wait_end, last_loop_end;
+  uint64_t *bank_accesses, *bank_wavefronts, *bank_ideal; /* by instruction */
+};
+
+enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan,
+                          uint16_t launch_index, struct ts_span_sink *spans, struct ts_arena *arena,
+                          struct ts__sm_result *result);
+
+/* --- the report */
+enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__plan *plan,
+                                 const struct ts__sm_result *result,
+                                 struct ts_launch_report *report);
+
+#endif

@@ -1,0 +1,128 @@
+/* The plan of a launch: occupancy, which blocks the simulated SM gets, what instructions cost, and
+ * what L2 does with every access. */
+#include "model_nv/model_nv_priv.h"
+
+#include <string.h>
+
+enum {
+  IN_FLIGHT_ACCESSES = 8, /* GUESS: of a block within one DRAM latency */
+  SHARED_READS = 4,       /* GUESS: reads of a line from which on tiles count as shared */
+  SAMPLE_LINES = 1u << 22 /* lines that the L2 pass looks at, about */
+};
+
+static enum ts_status find_occupancy(struct ts_model_nv *model, struct ts__plan *plan) {
+  const struct ts_trace_launch *launch = plan->record->launch;
+  struct ts_block_needs needs = {
+      .threads = launch->block[0] * launch->block[1] * launch->block[2],
+      .registers_per_thread = plan->registers_per_thread,
+      .shared_bytes = launch->dynamic_shared_bytes + plan->code->static_shared_bytes,
+      .cluster_blocks = launch->cluster[0] * launch->cluster[1] * launch->cluster[2]};
+  plan->occupancy = ts_occupancy_find(model->machine, &needs);
+  if (plan->occupancy.blocks_per_sm > 0) return TS_OK;
+  return ts_fail(model->ctx, TS_BAD_INPUT, TS_DIAG_LIMIT, TS_NO_PLACE,
+                 "a block of %s (%u threads, %u registers each, %llu bytes of shared memory) does "
+                 "not fit on an SM of %s",
+                 plan->record->function->name, needs.threads, needs.registers_per_thread,
+                 (unsigned long long)needs.shared_bytes, model->machine->name);
+}
+
+static enum ts_status find_costs(struct ts_model_nv *model, struct ts__plan *plan) {
+  const struct ts_code *code = plan->code;
+  struct ts__cost *costs = ts_new_array(&model->arena, struct ts__cost, code->insn_count + 1);
+  if (!costs) return ts_fail_memory(model->ctx);
+  for (uint32_t i = 0; i < code->insn_count; i++) {
+    if (ts__cost_find(model->machine, &code->insns[i], &costs[i])) continue;
+    return ts_fail(model->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
+                   plan->record->function->places[i], "the timing model has no cost for %s",
+                   ts_op_info((enum ts_op)code->insns[i].op)->mnemonic);
+  }
+  plan->costs = costs;
+  return TS_OK;
+}
+
+/* Blocks go to SMs in turn; the first SM gets the most. */
+static enum ts_status assign_blocks(struct ts_model_nv *model, struct ts__plan *plan) {
+  uint32_t count = plan->record->block_count, sms = model->machine->sm_count;
+  plan->active_sm_count = count < sms ? count : sms;
+  plan->sm_block_count = (count + plan->active_sm_count - 1) / plan->active_sm_count;
+  uint32_t *blocks = ts_new_array(&model->arena, uint32_t, plan->sm_block_count + 1);
+  if (!blocks) return ts_fail_memory(model->ctx);
+  for (uint32_t i = 0; i < plan->sm_block_count; i++)
+    blocks[i] = i * plan->active_sm_count;
+  plan->sm_blocks = blocks;
+  for (uint32_t i = 0; i < count; i++)
+    if (plan->record->blocks[i].stream == UINT32_MAX)
+      return ts_fail(model->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, TS_NO_PLACE,
+                     "there are no events of block %u", i);
+  return TS_OK;
+}
+
+static uint32_t sample_shift(const struct ts__launch_record *record) {
+  double bytes = 0;
+  for (uint32_t b = 0; b < record->block_count; b++) {
+    const struct ts__stream *stream = &record->streams.data[record->blocks[b].stream];
+    for (uint32_t i = 0; i < stream->access_count; i += 1 + stream->access_count / 64)
+      bytes += stream->accesses[i].bytes * (1.0 + stream->access_count / 64);
+    if (b == 255) bytes *= record->block_count / 256.0;
+    if (b >= 255) break;
+  }
+  uint32_t shift = 0;
+  for (double lines = bytes / TS__LINE_BYTES; lines > SAMPLE_LINES && shift < 8; lines /= 2)
+    shift++;
+  return shift;
+}
+
+static enum ts_status run_l2(struct ts_model_nv *model, bool is_warm, struct ts__plan *plan) {
+  const struct ts__launch_record *record = plan->record;
+  struct ts__l2_block *blocks =
+      ts_new_array(&model->arena, struct ts__l2_block, record->block_count + 1);
+  struct ts__l2_outcome **outcomes =
+      ts_new_array(&model->arena, struct ts__l2_outcome *, record->block_count + 1);
+  struct ts__l2_outcome **kept =
+      ts_new_array(&model->arena, struct ts__l2_outcome *, plan->sm_block_count + 1);
+  if (!blocks || !outcomes || !kept) return ts_fail_memory(model->ctx);
+  for (uint32_t b = 0; b < record->block_count; b++) {
+    const struct ts__block_record *block = &record->blocks[b];
+    const struct ts__stream *stream = &record->streams.data[block->stream];
+    blocks[b] = (struct ts__l2_block){stream->accesses, stream->access_count, block->shifts,
+                                      block->shift_count};
+  }
+  for (uint32_t i = 0; i < plan->sm_block_count; i++) {
+    uint32_t b = plan->sm_blocks[i];
+    outcomes[b] = kept[i] =
+        ts_new_array(&model->arena, struct ts__l2_outcome, blocks[b].access_count + 1);
+    if (!kept[i]) return ts_fail_memory(model->ctx);
+  }
+  uint64_t resident = (uint64_t)plan->active_sm_count * plan->occupancy.blocks_per_sm;
+  struct ts__l2_settings settings = {
+      .capacity_bytes = (uint64_t)ts__constant(model, TS_TIMING_l2_capacity),
+      .duplicated_bytes = (uint64_t)ts__constant(model, TS_TIMING_l2_duplicated),
+      .concurrent_blocks =
+          resident < record->block_count ? (uint32_t)resident : record->block_count,
+      .in_flight_accesses = IN_FLIGHT_ACCESSES,
+      .sample_shift = sample_shift(record)};
+  TS_TRY(ts__l2_run(model->ctx, &settings, blocks, record->block_count, is_warm ? 2 : 1, outcomes,
+                    &plan->totals));
+  plan->outcomes = kept;
+  const struct ts__l2_totals *totals = &plan->totals;
+  double read_bytes = (double)totals->read_sectors * TS__SECTOR_BYTES;
+  bool is_shared = read_bytes > SHARED_READS * (double)totals->footprint_bytes;
+  plan->l2_gain = is_shared ? ts__constant(model, TS_TIMING_l2_shared_gain) : 1;
+  if (totals->read_sectors)
+    plan->miss_share = (double)totals->dram_read_sectors / (double)totals->read_sectors;
+  if (totals->write_sectors)
+    plan->write_back_share = (double)totals->dram_write_sectors / (double)totals->write_sectors;
+  return TS_OK;
+}
+
+enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_record *record,
+                             bool is_warm, struct ts__plan *plan) {
+  *plan = (struct ts__plan){.record = record, .code = record->function->code};
+  plan->registers_are_estimated = model->options.registers_per_thread == 0;
+  plan->registers_per_thread = plan->registers_are_estimated ? plan->code->registers_per_thread
+                                                             : model->options.registers_per_thread;
+  TS_TRY(find_occupancy(model, plan));
+  TS_TRY(find_costs(model, plan));
+  TS_TRY(assign_blocks(model, plan));
+  return run_l2(model, is_warm, plan);
+}

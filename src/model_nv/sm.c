@@ -1,0 +1,553 @@
+/* One SM, cycle for cycle: warps in a queue by the cycle at which their next op could issue, served
+ * in that order by issue slots, pipes and the servers behind them. */
+#include "model_nv/sm_priv.h"
+
+#include <string.h>
+
+/* --- the queue of warps, a binary heap by cycle, then warp */
+
+static bool before(const struct ts__heap_entry *a, const struct ts__heap_entry *b) {
+  return a->cycle < b->cycle || (a->cycle == b->cycle && a->warp < b->warp);
+}
+
+static void heap_push(struct ts__sm *sm, uint32_t warp, double cycle) {
+  struct ts__heap_entry entry = {cycle, warp};
+  uint32_t at = sm->heap_count++;
+  while (at > 0 && before(&entry, &sm->heap[(at - 1) / 2])) {
+    sm->heap[at] = sm->heap[(at - 1) / 2];
+    at = (at - 1) / 2;
+  }
+  sm->heap[at] = entry;
+}
+
+static struct ts__heap_entry heap_pop(struct ts__sm *sm) {
+  struct ts__heap_entry top = sm->heap[0], last = sm->heap[--sm->heap_count];
+  uint32_t at = 0;
+  for (;;) {
+    uint32_t child = 2 * at + 1;
+    if (child >= sm->heap_count) break;
+    if (child + 1 < sm->heap_count && before(&sm->heap[child + 1], &sm->heap[child])) child++;
+    if (!before(&sm->heap[child], &last)) break;
+    sm->heap[at] = sm->heap[child];
+    at = child;
+  }
+  sm->heap[at] = last;
+  return top;
+}
+
+/* --- spans and sums */
+
+void ts__span(struct ts__sm *sm, const struct ts__warp_state *warp, const struct ts__op *op,
+              enum ts_model_unit unit, double start, double end, uint32_t bytes) {
+  if (!sm->spans || sm->span_status != TS_OK) return;
+  const struct ts__block_state *block = &sm->blocks[warp->block];
+  struct ts_span span = {.start_cycle = (uint64_t)start,
+                         .end_cycle = (uint64_t)end,
+                         .launch = sm->launch_index,
+                         .unit = (uint16_t)unit,
+                         .sm = 0,
+                         .warp = warp->warp,
+                         .block = sm->plan->sm_blocks[block->position],
+                         .insn = op->insn,
+                         .stall = warp->candidate_stall,
+                         .stall_cycles =
+                             start > warp->next_cycle ? (uint64_t)(start - warp->next_cycle) : 0,
+                         .bytes = bytes};
+  sm->span_status = sm->spans->emit(sm->spans, &span);
+}
+
+void ts__define(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                double cycle, enum ts_stall stall) {
+  if (op->insn >= sm->code->insn_count) return;
+  const struct ts_code_insn *insn = &sm->code->insns[op->insn];
+  const struct ts_code_ref *defs = sm->code->refs + insn->first_ref + insn->use_count;
+  for (uint32_t d = 0; d < insn->def_count; d++)
+    for (uint32_t i = 0; i < defs[d].count; i++)
+      warp->ready[defs[d].first + i] = (struct ts__ready){cycle, (uint8_t)stall};
+}
+
+/* When the op's operands are there. wgmma reads its accumulator in the tensor core's own order. */
+static void find_candidate(struct ts__sm *sm, struct ts__warp_state *warp) {
+  const struct ts__op *op = &warp->ops[warp->pc];
+  warp->candidate = warp->next_cycle;
+  warp->candidate_stall = TS_STALL_NONE;
+  if (op->insn >= sm->code->insn_count) return;
+  const struct ts_code_insn *insn = &sm->code->insns[op->insn];
+  const struct ts_code_ref *uses = sm->code->refs + insn->first_ref;
+  for (uint32_t u = 0; u < insn->use_count; u++) {
+    uint32_t count = op->kind == TS__OP_WGMMA && uses[u].count > 8 ? 1 : uses[u].count;
+    for (uint32_t i = 0; i < count; i++) {
+      const struct ts__ready *ready = &warp->ready[uses[u].first + i];
+      if (ready->cycle <= warp->candidate) continue;
+      warp->candidate = ready->cycle;
+      warp->candidate_stall = ready->stall;
+    }
+  }
+}
+
+/* --- nodes */
+
+static double wake_cycles(const struct ts__sm *sm, const struct ts__node *node) {
+  switch ((enum ts_sync_kind)node->sync_kind) {
+  case TS_SYNC_BARRIER:
+    return sm->timing[TS_TIMING_barrier_base] +
+           sm->timing[TS_TIMING_barrier_per_warp] * node->arriving_warps;
+  case TS_SYNC_MBARRIER: return sm->timing[TS_TIMING_mbarrier_wake];
+  default: return 0;
+  }
+}
+
+/* The cycle at which the node and those before it are complete; false: not known yet. */
+static bool node_cycle(const struct ts__block_state *block, uint32_t node, double *cycle) {
+  *cycle = 0;
+  for (uint32_t at = node; at != TS__NO_NODE; at = block->stream->nodes[at].previous) {
+    const struct ts__node_state *state = &block->nodes[at];
+    if (state->remaining) return false;
+    if (state->cycle > *cycle) *cycle = state->cycle;
+    if (state->is_folded) break;
+  }
+  block->nodes[node].cycle = *cycle;
+  block->nodes[node].is_folded = true;
+  return true;
+}
+
+static void wake(struct ts__sm *sm, struct ts__block_state *block, uint32_t node) {
+  uint32_t waiter = block->nodes[node].first_waiter;
+  block->nodes[node].first_waiter = 0;
+  while (waiter) {
+    struct ts__warp_state *warp = &sm->warps[waiter - 1];
+    uint32_t slot = waiter - 1;
+    waiter = warp->next_waiter;
+    warp->is_waiting = false;
+    heap_push(sm, slot, warp->candidate);
+  }
+}
+
+void ts__node_contribute(struct ts__sm *sm, struct ts__block_state *block, uint32_t node,
+                         uint32_t count, double cycle) {
+  struct ts__node_state *state = &block->nodes[node];
+  if (cycle > state->cycle) state->cycle = cycle;
+  state->remaining = state->remaining > count ? state->remaining - count : 0;
+  if (state->remaining == 0) wake(sm, block, node);
+}
+
+static void add_waiter(struct ts__sm *sm, struct ts__warp_state *warp, uint32_t node) {
+  struct ts__node_state *state = &sm->blocks[warp->block].nodes[node];
+  warp->is_waiting = true;
+  warp->next_waiter = state->first_waiter;
+  state->first_waiter = (uint32_t)(warp - sm->warps) + 1;
+}
+
+/* The first of the node and its predecessors that is not complete. */
+static uint32_t incomplete_node(const struct ts__block_state *block, uint32_t node) {
+  while (block->nodes[node].remaining == 0)
+    node = block->stream->nodes[node].previous;
+  return node;
+}
+
+/* --- ops that the SM carries out itself */
+
+static double do_alu(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                     enum ts_stall *stall) {
+  static const struct ts__cost other = {.slots = 1, .latency = 4};
+  const struct ts__cost *cost =
+      op->insn < sm->code->insn_count ? &sm->plan->costs[op->insn] : &other;
+  double at = warp->candidate;
+  if (cost->slots == 0) { /* renamed or folded */
+    ts__define(sm, warp, op, at, (enum ts_stall)warp->candidate_stall);
+    return at;
+  }
+  static const enum ts_timing_id intervals[TS__PIPE_COUNT] = {
+      [TS__PIPE_FP32] = TS_TIMING_fp32_interval, [TS__PIPE_ALU] = TS_TIMING_alu_interval,
+      [TS__PIPE_IMAD] = TS_TIMING_imad_interval, [TS__PIPE_FP16] = TS_TIMING_fp16_interval,
+      [TS__PIPE_FP64] = TS_TIMING_fp64_interval, [TS__PIPE_CVT] = TS_TIMING_cvt_interval,
+      [TS__PIPE_XU] = TS_TIMING_xu_interval};
+  struct ts__server *issue = &sm->issue[warp->sub], *pipe = &sm->pipe[warp->sub][cost->pipe];
+  struct ts__server *xu = &sm->pipe[warp->sub][TS__PIPE_XU];
+  double interval = cost->pipe == TS__PIPE_NONE ? 1 : sm->timing[intervals[cost->pipe]];
+  double xu_interval = sm->timing[TS_TIMING_xu_interval];
+  double start = at;
+  if (issue->free_cycle > start) start = issue->free_cycle, *stall = TS_STALL_ISSUE;
+  if (cost->pipe_slots && pipe->free_cycle > start)
+    start = pipe->free_cycle, *stall = TS_STALL_PIPE;
+  if (cost->xu_slots && xu->free_cycle > start) start = xu->free_cycle, *stall = TS_STALL_PIPE;
+  double pipe_cycles = cost->pipe_slots * interval, xu_cycles = cost->xu_slots * xu_interval;
+  ts__serve(issue, start, cost->slots);
+  if (cost->pipe_slots) ts__serve(pipe, start, pipe_cycles);
+  if (cost->xu_slots) ts__serve(xu, start, xu_cycles);
+  double span = cost->slots;
+  if (pipe_cycles - interval + 1 > span) span = pipe_cycles - interval + 1;
+  if (xu_cycles - xu_interval + 1 > span) span = xu_cycles - xu_interval + 1;
+  warp->next_cycle = start + span;
+  bool is_slow = cost->xu_slots || cost->pipe == TS__PIPE_XU;
+  ts__define(sm, warp, op, warp->next_cycle - 1 + cost->latency,
+             is_slow ? TS_STALL_SHORT : TS_STALL_FIXED);
+  return start;
+}
+
+/* One issue slot, then `cycles` until the warp goes on. */
+static double issue_only(struct ts__sm *sm, struct ts__warp_state *warp, double cycles,
+                         enum ts_stall *stall) {
+  struct ts__server *issue = &sm->issue[warp->sub];
+  if (issue->free_cycle > warp->candidate) *stall = TS_STALL_ISSUE;
+  double start = ts__serve(issue, warp->candidate, 1);
+  warp->next_cycle = start + (cycles > 1 ? cycles : 1);
+  return start;
+}
+
+static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                        enum ts_stall *stall) {
+  bool is_free =
+      op->insn < sm->code->insn_count && (sm->code->insns[op->insn].flags & TS_CODE_FREE) != 0;
+  if (is_free) return warp->candidate;
+  return issue_only(sm, warp, op->aux ? sm->timing[TS_TIMING_branch_cycles] : 1, stall);
+}
+
+static double do_fence(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                       enum ts_stall *stall) {
+  double cycles = 1;
+  switch (op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT) {
+  case TS_OP_fence: cycles = sm->timing[TS_TIMING_fence_gpu_cycles]; break;
+  case TS_OP_fence_proxy_async:
+    /* It waits for the warp's cp.async as for its other writes (FITTED on the corpus). */
+    if (warp->last_async > warp->candidate) {
+      warp->candidate = warp->last_async;
+      warp->candidate_stall = TS_STALL_COPY;
+    }
+    cycles = sm->timing[TS_TIMING_fence_cycles];
+    break;
+  case TS_OP_fence_mbarrier_init: cycles = sm->timing[TS_TIMING_fence_cycles]; break;
+  case TS_OP_set_max_nreg: cycles = sm->timing[TS_TIMING_setmaxnreg_cycles]; break;
+  default: break;
+  }
+  return issue_only(sm, warp, cycles, stall);
+}
+
+static double do_arrive(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                        enum ts_stall *stall) {
+  struct ts__block_state *block = &sm->blocks[warp->block];
+  double start = issue_only(sm, warp, 1, stall);
+  if (op->payload == TS__NO_NODE) return start;
+  double done = start;
+  if (block->stream->nodes[op->payload].sync_kind == TS_SYNC_MBARRIER) {
+    /* Arrivals of the lanes of a warp are combined; the unit is the SM's. */
+    done = ts__serve(&sm->lsu, start, sm->timing[TS_TIMING_lsu_interval]) +
+           sm->timing[TS_TIMING_mbarrier_arrive];
+    uint16_t what = op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT;
+    bool is_deferred = what == TS_OP_cp_async_mbarrier || what == TS_OP_tcgen05_commit;
+    if (is_deferred && warp->last_async > done) done = warp->last_async;
+  }
+  ts__node_contribute(sm, block, op->payload, 1, done);
+  return start;
+}
+
+/* Answers false when the warp has to be woken by a contribution. */
+static bool do_wait(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                    enum ts_stall *stall, double *start) {
+  struct ts__block_state *block = &sm->blocks[warp->block];
+  double at = warp->candidate, cycle;
+  if (op->payload == TS__NO_NODE) {
+    bool is_cluster = op->aux == TS_SYNC_CLUSTER;
+    double cycles = is_cluster ? sm->timing[TS_TIMING_cluster_barrier] : 1;
+    if (is_cluster) *stall = TS_STALL_CLUSTER;
+    *start = issue_only(sm, warp, cycles, stall);
+    return true;
+  }
+  if (!node_cycle(block, op->payload, &cycle)) {
+    add_waiter(sm, warp, incomplete_node(block, op->payload));
+    return false;
+  }
+  const struct ts__node *node = &block->stream->nodes[op->payload];
+  double poll = node->sync_kind == TS_SYNC_MBARRIER ? sm->timing[TS_TIMING_wait_poll] : 1;
+  double go = cycle + wake_cycles(sm, node);
+  if (go < at + poll) go = at + poll;
+  *stall = (enum ts_stall)node->stall;
+  ts__serve(&sm->issue[warp->sub], at, 1);
+  *start = go - 1;
+  warp->next_cycle = go;
+  return true;
+}
+
+/* --- fetching code */
+
+/* The first warp to come to a chunk of code waits for it; later ones find it in the cache. */
+static void fetch(struct ts__sm *sm, struct ts__warp_state *warp) {
+  const struct ts__op *op = &warp->ops[warp->pc];
+  if (op->insn >= sm->code->insn_count) return;
+  uint64_t place = (uint64_t)op->insn * sm->code->machine_insn_count / sm->code->insn_count;
+  uint64_t chunk = place / TS__FETCH_CHUNK_INSNS;
+  if (sm->fetched[chunk]) return;
+  sm->fetched[chunk] = 1;
+  double ahead = sm->timing[TS_TIMING_fetch_ahead];
+  if ((double)place < ahead) return; /* came with the launch */
+  double cycles = TS__FETCH_CHUNK_INSNS / sm->timing[TS_TIMING_fetch_insns_per_cycle];
+  double start = ts__serve(&sm->fetch, warp->candidate, cycles);
+  if (start + cycles <= warp->candidate) return;
+  warp->candidate = start + cycles;
+  warp->candidate_stall = TS_STALL_FETCH;
+}
+
+/* --- blocks */
+
+static double active_share(const struct ts__sm *sm, enum ts_timing_id chip, double limit,
+                           uint32_t active) {
+  double share = sm->timing[chip] / active;
+  return share < limit ? share : limit;
+}
+
+static void set_rates(struct ts__sm *sm, struct ts__block_state *block) {
+  const double *timing = sm->timing;
+  uint32_t per_wave = sm->plan->active_sm_count;
+  uint64_t left = sm->plan->record->block_count - (uint64_t)block->position * per_wave;
+  uint32_t active = left < per_wave ? (uint32_t)left : per_wave;
+  block->active_sm_count = active;
+  double read_port = timing[TS_TIMING_l2_port_bytes_per_cycle];
+  double write_port = timing[TS_TIMING_l2_write_bytes_per_cycle];
+  block->l2_read_rate =
+      active_share(sm, TS_TIMING_l2_chip_bytes_per_cycle, read_port / sm->plan->l2_gain, active) *
+      sm->plan->l2_gain;
+  block->l2_write_rate =
+      active_share(sm, TS_TIMING_l2_chip_write_bytes_per_cycle, write_port, active);
+  double cycles_per_us = timing[TS_TIMING_sm_clock];
+  block->dram_read_rate = timing[TS_TIMING_dram_read_bytes_per_us] / cycles_per_us / active;
+  block->dram_write_rate = timing[TS_TIMING_dram_write_bytes_per_us] / cycles_per_us / active;
+  block->atomic_rate = timing[TS_TIMING_atomic_sectors_per_cycle] / active;
+}
+
+static enum ts_status reset_nodes(struct ts__sm *sm, struct ts__block_state *block) {
+  uint32_t count = block->stream->node_count;
+  if (count > block->node_capacity) {
+    block->nodes = ts_new_array(sm->arena, struct ts__node_state, count);
+    if (!block->nodes) return ts_fail_memory(sm->model->ctx);
+    block->node_capacity = count;
+  }
+  for (uint32_t i = 0; i < count; i++)
+    block->nodes[i] = (struct ts__node_state){.remaining = block->stream->nodes[i].expected};
+  return TS_OK;
+}
+
+static void start_warp(struct ts__sm *sm, struct ts__block_state *block, uint32_t slot, uint32_t w,
+                       double cycle) {
+  struct ts__warp_state *warp = &sm->warps[block->first_warp + w];
+  const struct ts__warp_ops *range = &block->stream->warps[w];
+  struct ts__ready *ready = warp->ready;
+  uint32_t in_sub = w / TS__SUB_PARTITIONS;
+  *warp = (struct ts__warp_state){.ops = block->stream->ops + range->first,
+                                  .op_count = range->count,
+                                  .block = (uint16_t)slot,
+                                  .warp = (uint16_t)w,
+                                  .sub = (uint8_t)((block->first_warp + w) % TS__SUB_PARTITIONS),
+                                  .next_cycle =
+                                      cycle + in_sub * sm->timing[TS_TIMING_warp_start_interval],
+                                  .ready = ready,
+                                  .sum = &sm->result->warps[w]};
+  memset(ready, 0, sm->code->slot_count * sizeof *ready);
+  if (range->count == 0) {
+    block->live_warps--;
+    return;
+  }
+  find_candidate(sm, warp);
+  heap_push(sm, block->first_warp + w, warp->candidate);
+}
+
+/* Puts the SM's next block in the slot. */
+static enum ts_status start_block(struct ts__sm *sm, uint32_t slot, double cycle) {
+  struct ts__block_state *block = &sm->blocks[slot];
+  block->is_live = false;
+  if (sm->next_position >= sm->plan->sm_block_count) return TS_OK;
+  block->position = sm->next_position++;
+  uint32_t index = sm->plan->sm_blocks[block->position];
+  block->record = &sm->plan->record->blocks[index];
+  block->stream = &sm->plan->record->streams.data[block->record->stream];
+  block->outcomes = sm->plan->outcomes[block->position];
+  block->start_cycle = cycle;
+  block->live_warps = block->stream->warp_count;
+  block->is_live = true;
+  block->first_warp = slot * sm->warps_per_block;
+  set_rates(sm, block);
+  TS_TRY(reset_nodes(sm, block));
+  memset(&sm->groups[block->first_warp / 4], 0, (sm->warps_per_block + 3) / 4 * sizeof *sm->groups);
+  for (uint32_t w = 0; w < block->stream->warp_count; w++)
+    start_warp(sm, block, slot, w, cycle);
+  return TS_OK;
+}
+
+static enum ts_status end_warp(struct ts__sm *sm, struct ts__warp_state *warp) {
+  struct ts__block_state *block = &sm->blocks[warp->block];
+  double cycle = warp->candidate;
+  warp->sum->life_cycles += cycle - block->start_cycle;
+  if (cycle > sm->result->end_cycle) sm->result->end_cycle = cycle;
+  if (--block->live_warps > 0) return TS_OK;
+  if (sm->result->first_block_end == 0) sm->result->first_block_end = cycle;
+  return start_block(sm, warp->block, cycle + sm->timing[TS_TIMING_block_turnover]);
+}
+
+/* --- the loop */
+
+static void note_phase(struct ts__sm *sm, const struct ts__op *op, double cycle) {
+  struct ts__sm_result *result = sm->result;
+  if (op->kind == TS__OP_WAIT && result->first_wait_end == 0) result->first_wait_end = cycle;
+  if (op->kind == TS__OP_BRANCH && op->aux && result->first_block_end == 0)
+    result->last_loop_end = cycle;
+}
+
+static void account(struct ts__sm *sm, struct ts__warp_state *warp, double before_cycle,
+                    double candidate, enum ts_stall candidate_stall, double start,
+                    enum ts_stall stall) {
+  (void)sm;
+  struct ts__role_sum *sum = warp->sum;
+  if (candidate > before_cycle) sum->stall_cycles[candidate_stall] += candidate - before_cycle;
+  if (start > candidate) sum->stall_cycles[stall ? stall : TS_STALL_ISSUE] += start - candidate;
+  if (warp->next_cycle > start) sum->issue_cycles += warp->next_cycle - start;
+}
+
+/* Carries out the op; false when the warp waits for others. */
+static bool execute(struct ts__sm *sm, struct ts__warp_state *warp) {
+  const struct ts__op *op = &warp->ops[warp->pc];
+  double before_cycle = warp->next_cycle, start = warp->candidate;
+  enum ts_stall stall = TS_STALL_NONE;
+  switch ((enum ts__op_kind)op->kind) {
+  case TS__OP_ALU: start = do_alu(sm, warp, op, &stall); break;
+  case TS__OP_SHUFFLE: start = ts__do_shuffle(sm, warp, op, &stall); break;
+  case TS__OP_SHARED_LOAD:
+  case TS__OP_SHARED_STORE:
+  case TS__OP_SHARED_ATOMIC: start = ts__do_shared(sm, warp, op, &stall); break;
+  case TS__OP_GLOBAL_LOAD:
+  case TS__OP_GLOBAL_STORE:
+  case TS__OP_GLOBAL_ATOMIC: start = ts__do_global(sm, warp, op, &stall); break;
+  case TS__OP_COPY: start = ts__do_copy(sm, warp, op, &stall); break;
+  case TS__OP_CLUSTER: start = ts__do_cluster(sm, warp, op, &stall); break;
+  case TS__OP_MMA: start = ts__do_mma(sm, warp, op, &stall); break;
+  case TS__OP_WGMMA: start = ts__do_wgmma(sm, warp, op, &stall); break;
+  case TS__OP_TCGEN05: start = ts__do_tcgen05(sm, warp, op, &stall); break;
+  case TS__OP_TMEM: start = ts__do_tmem(sm, warp, op, &stall); break;
+  case TS__OP_ARRIVE: start = do_arrive(sm, warp, op, &stall); break;
+  case TS__OP_WAIT:
+    if (!do_wait(sm, warp, op, &stall, &start)) return false;
+    break;
+  case TS__OP_FENCE: start = do_fence(sm, warp, op, &stall); break;
+  case TS__OP_BRANCH: start = do_branch(sm, warp, op, &stall); break;
+  case TS__OP_END: break;
+  }
+  account(sm, warp, before_cycle, warp->candidate, (enum ts_stall)warp->candidate_stall, start,
+          stall);
+  note_phase(sm, op, warp->next_cycle);
+  if (sm->spans && warp->next_cycle > before_cycle)
+    ts__span(sm, warp, op, TS_MODEL_UNIT_WARP, start, warp->next_cycle, 0);
+  return true;
+}
+
+static enum ts_status run_warps(struct ts__sm *sm) {
+  while (sm->heap_count > 0) {
+    struct ts__heap_entry entry = heap_pop(sm);
+    struct ts__warp_state *warp = &sm->warps[entry.warp];
+    for (;;) {
+      if (warp->ops[warp->pc].kind == TS__OP_END || warp->pc + 1 >= warp->op_count) {
+        TS_TRY(end_warp(sm, warp));
+        break;
+      }
+      if (!execute(sm, warp)) break;
+      warp->pc++;
+      find_candidate(sm, warp);
+      fetch(sm, warp);
+      if (sm->heap_count > 0 && sm->heap[0].cycle < warp->candidate) {
+        heap_push(sm, entry.warp, warp->candidate);
+        break;
+      }
+    }
+    if (sm->span_status != TS_OK) return sm->span_status;
+  }
+  return TS_OK;
+}
+
+/* Warps that still wait when nothing moves: the events were cut short or are not causal. */
+static enum ts_status check_finished(struct ts__sm *sm) {
+  for (uint32_t i = 0; i < TS__SM_BLOCK_LIMIT; i++)
+    if (sm->blocks[i].is_live && sm->blocks[i].live_warps > 0)
+      return ts_fail(sm->model->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, TS_NO_PLACE,
+                     "the events of block %u end while a warp waits for others",
+                     sm->plan->sm_blocks[sm->blocks[i].position]);
+  return TS_OK;
+}
+
+static enum ts_status sm_init(struct ts__sm *sm) {
+  const struct ts_code *code = sm->code;
+  uint32_t slots = sm->plan->occupancy.blocks_per_sm;
+  uint64_t shared = sm->plan->record->launch->dynamic_shared_bytes + code->static_shared_bytes;
+  double l1_bytes = sm->timing[TS_TIMING_l1_bytes] - (double)(slots * (shared + 1024));
+  sm->l1 = ts__l1_new(sm->arena, l1_bytes > 16384 ? (uint64_t)l1_bytes : 16384);
+  sm->fetched =
+      ts_new_array(sm->arena, uint8_t, code->machine_insn_count / TS__FETCH_CHUNK_INSNS + 2);
+  sm->result->warps = ts_new_array(sm->arena, struct ts__role_sum, sm->warps_per_block);
+  sm->result->warp_count = sm->warps_per_block;
+  size_t insns = code->insn_count + 1;
+  sm->result->bank_accesses = ts_new_array(sm->arena, uint64_t, insns);
+  sm->result->bank_wavefronts = ts_new_array(sm->arena, uint64_t, insns);
+  sm->result->bank_ideal = ts_new_array(sm->arena, uint64_t, insns);
+  if (!sm->l1 || !sm->fetched || !sm->result->warps || !sm->result->bank_accesses ||
+      !sm->result->bank_wavefronts || !sm->result->bank_ideal)
+    return ts_fail_memory(sm->model->ctx);
+  for (uint32_t i = 0; i < slots * sm->warps_per_block; i++) {
+    sm->warps[i].ready = ts_new_array(sm->arena, struct ts__ready, code->slot_count + 1);
+    if (!sm->warps[i].ready) return ts_fail_memory(sm->model->ctx);
+  }
+  return TS_OK;
+}
+
+static void collect_busy(const struct ts__sm *sm) {
+  double *busy = sm->result->busy;
+  for (uint32_t s = 0; s < TS__SUB_PARTITIONS; s++) {
+    const struct ts__server *pipe = sm->pipe[s];
+    busy[TS_MODEL_UNIT_ISSUE] += sm->issue[s].busy_cycles / TS__SUB_PARTITIONS;
+    busy[TS_MODEL_UNIT_FP32] += pipe[TS__PIPE_FP32].busy_cycles / TS__SUB_PARTITIONS;
+    busy[TS_MODEL_UNIT_INT] +=
+        (pipe[TS__PIPE_ALU].busy_cycles + pipe[TS__PIPE_IMAD].busy_cycles) / TS__SUB_PARTITIONS;
+    busy[TS_MODEL_UNIT_FP16] += pipe[TS__PIPE_FP16].busy_cycles / TS__SUB_PARTITIONS;
+    busy[TS_MODEL_UNIT_FP64] += pipe[TS__PIPE_FP64].busy_cycles / TS__SUB_PARTITIONS;
+    busy[TS_MODEL_UNIT_SFU] +=
+        (pipe[TS__PIPE_XU].busy_cycles + pipe[TS__PIPE_CVT].busy_cycles) / TS__SUB_PARTITIONS;
+    busy[TS_MODEL_UNIT_TENSOR] += sm->mma[s].busy_cycles / TS__SUB_PARTITIONS;
+  }
+  busy[TS_MODEL_UNIT_TENSOR] += sm->tensor.busy_cycles;
+  busy[TS_MODEL_UNIT_LSU] = sm->lsu.busy_cycles;
+  busy[TS_MODEL_UNIT_SHARED] = sm->shared.busy_cycles;
+  busy[TS_MODEL_UNIT_TMA] = sm->tma.busy_cycles;
+  busy[TS_MODEL_UNIT_L2] = sm->l2_read.busy_cycles + sm->l2_write.busy_cycles;
+  busy[TS_MODEL_UNIT_DRAM] = sm->dram.busy_cycles;
+  busy[TS_MODEL_UNIT_ATOMIC] = sm->atomic.busy_cycles;
+}
+
+enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan,
+                          uint16_t launch_index, struct ts_span_sink *spans, struct ts_arena *arena,
+                          struct ts__sm_result *result) {
+  const uint32_t *block = plan->record->launch->block;
+  uint32_t threads = block[0] * block[1] * block[2];
+  struct ts__sm *sm = ts_new(arena, struct ts__sm);
+  if (!sm) return ts_fail_memory(model->ctx);
+  *sm = (struct ts__sm){.model = model,
+                        .plan = plan,
+                        .timing = model->machine->timing,
+                        .code = plan->code,
+                        .arena = arena,
+                        .spans = spans,
+                        .launch_index = launch_index,
+                        .result = result,
+                        .warps_per_block = (threads + TS__WARP_LANES - 1) / TS__WARP_LANES};
+  *result = (struct ts__sm_result){0};
+  uint32_t slots = plan->occupancy.blocks_per_sm;
+  if (slots > TS__SM_BLOCK_LIMIT || slots * sm->warps_per_block > TS__SM_WARP_LIMIT)
+    return ts_fail(model->ctx, TS_LIMIT, TS_DIAG_LIMIT, TS_NO_PLACE,
+                   "%u blocks of %u warps on one SM are more than the timing model takes", slots,
+                   sm->warps_per_block);
+  TS_TRY(sm_init(sm));
+  double at = sm->timing[TS_TIMING_kernel_start] + sm->timing[TS_TIMING_block_start];
+  for (uint32_t i = 0; i < slots; i++)
+    TS_TRY(start_block(
+        sm, i, at + i * sm->timing[TS_TIMING_block_dispatch_interval] * plan->active_sm_count));
+  TS_TRY(run_warps(sm));
+  TS_TRY(check_finished(sm));
+  if (sm->drain_cycle > result->end_cycle) result->end_cycle = sm->drain_cycle;
+  result->end_cycle += sm->timing[TS_TIMING_kernel_end];
+  collect_busy(sm);
+  return TS_OK;
+}

@@ -1,0 +1,324 @@
+/* Memory ops on the simulated SM: shared memory, L1, and the way to L2 and DRAM.
+ *
+ * All SMs go through like streams, so each has its share of the chip's bandwidth; which lines come
+ * from DRAM the L2 pass has said (access.h). */
+#include "model_nv/sm_priv.h"
+
+#include "num/dtype.h"
+
+#include <math.h>
+
+enum { MIO_QUEUE_CYCLES = 24 }; /* GUESS: instructions queued for the load/store unit, in cycles */
+
+/* A warp instruction goes to the load/store unit: an issue slot, and one more when its address has
+ * to be computed. Answers its start at the unit. */
+static double to_lsu(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                     uint32_t instructions, enum ts_stall *stall, double *issued) {
+  struct ts__server *issue = &sm->issue[warp->sub];
+  double at = warp->candidate, backlog = sm->lsu.free_cycle - MIO_QUEUE_CYCLES;
+  if (issue->free_cycle > at) at = issue->free_cycle, *stall = TS_STALL_ISSUE;
+  if (backlog > at) at = backlog, *stall = TS_STALL_LSU;
+  const struct ts_code_insn *insn =
+      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
+  bool has_address = insn && (insn->flags & TS_CODE_ADDRESS);
+  if (has_address) {
+    ts__serve(&sm->pipe[warp->sub][TS__PIPE_IMAD], at, sm->timing[TS_TIMING_imad_interval]);
+    ts__serve(issue, at, 1);
+    at += sm->timing[TS_TIMING_imad_latency];
+  }
+  ts__serve(issue, at - (has_address ? 1 : 0), instructions);
+  *issued = at;
+  warp->next_cycle = at + instructions;
+  struct ts__server *sub = &sm->lsu_sub[warp->sub];
+  at = ts__serve(sub, at, instructions * sm->timing[TS_TIMING_lsu_sub_interval]);
+  return ts__serve(&sm->lsu, at, instructions * sm->timing[TS_TIMING_lsu_interval]);
+}
+
+double ts__do_shuffle(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                      enum ts_stall *stall) {
+  const struct ts_code_insn *insn = &sm->code->insns[op->insn];
+  uint32_t words = ts_dtype_bits((enum ts_dtype)insn->dtype) * insn->lanes / 32;
+  double issued, at = to_lsu(sm, warp, op, words ? words : 1, stall, &issued);
+  ts__define(sm, warp, op, at + sm->timing[TS_TIMING_shuffle_latency], TS_STALL_SHORT);
+  return issued;
+}
+
+double ts__do_shared(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                     enum ts_stall *stall) {
+  double issued, at = to_lsu(sm, warp, op, 1, stall, &issued);
+  const struct ts_code_insn *insn =
+      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
+  double wavefronts = op->aux ? op->aux : 1;
+  double latency = sm->timing[TS_TIMING_shared_latency];
+  if (insn && insn->op == TS_OP_ldmatrix) latency = sm->timing[TS_TIMING_ldmatrix_latency];
+  if (op->kind == TS__OP_SHARED_ATOMIC) wavefronts *= sm->timing[TS_TIMING_shared_atomic_interval];
+  double start = ts__serve(&sm->shared, at, wavefronts);
+  double done = start + wavefronts - 1 + latency;
+  ts__define(sm, warp, op, done, TS_STALL_SHORT);
+  if (insn) {
+    sm->result->bank_accesses[op->insn]++;
+    sm->result->bank_wavefronts[op->insn] += op->aux;
+    sm->result->bank_ideal[op->insn] += op->aux2;
+  }
+  ts__span(sm, warp, op, TS_MODEL_UNIT_SHARED, start, start + wavefronts, 0);
+  return issued;
+}
+
+/* --- L2 and DRAM */
+
+struct request {
+  double sectors; /* of 32 bytes, that cross to or from L2 */
+  uint32_t lines;
+  bool sees_miss; /* at least one of its lines comes from DRAM */
+  double dram_bytes;
+};
+
+/* What a request of so many missing lines waits beyond an L2 hit: for the slowest of them. */
+static double miss_latency(const struct ts__sm *sm, uint32_t lines) {
+  const double *timing = sm->timing;
+  double extra = lines > 1 ? timing[TS_TIMING_dram_lines_extra] * log2(lines) : 0;
+  if (extra > timing[TS_TIMING_dram_lines_extra_limit])
+    extra = timing[TS_TIMING_dram_lines_extra_limit];
+  return timing[TS_TIMING_dram_latency] - timing[TS_TIMING_l2_latency] + extra;
+}
+
+/* A read of L2: answers when its last byte is at the SM, `latency` being that of an L2 hit. */
+static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
+                      const struct request *request, double at, double latency) {
+  const double *timing = sm->timing;
+  double bytes = request->sectors * TS__SECTOR_BYTES;
+  if (bytes <= 0) return at;
+  double start = ts__serve(&sm->l2_read, at, bytes / block->l2_read_rate);
+  double done = sm->l2_read.free_cycle;
+  (void)start;
+  if (request->dram_bytes > 0) {
+    ts__serve(&sm->dram, at, request->dram_bytes / block->dram_read_rate);
+    if (request->sees_miss && sm->dram.free_cycle > done) done = sm->dram.free_cycle;
+  }
+  if (request->sees_miss) latency += timing[TS_TIMING_dram_latency] - timing[TS_TIMING_l2_latency];
+  if (request->lines > 1) latency += timing[TS_TIMING_l2_far_extra];
+  return done + latency;
+}
+
+/* A write to L2: answers when the SM has got rid of it. */
+static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double sectors,
+                       double at) {
+  double bytes = sectors * TS__SECTOR_BYTES;
+  ts__serve(&sm->l2_write, at, bytes / block->l2_write_rate);
+  double dram_bytes = bytes * sm->plan->write_back_share;
+  double done = sm->l2_write.free_cycle;
+  if (dram_bytes > 0) {
+    ts__serve(&sm->dram, at, dram_bytes / block->dram_write_rate);
+    if (sm->dram.free_cycle > done) done = sm->dram.free_cycle;
+  }
+  double landed = done + sm->timing[TS_TIMING_store_drain];
+  if (landed > sm->drain_cycle) sm->drain_cycle = landed;
+  return done;
+}
+
+static void fill_request(const struct ts__sm *sm, const struct ts__l2_outcome *outcome,
+                         double sectors, uint32_t lines, struct request *request) {
+  request->sectors = sectors;
+  request->lines = lines;
+  request->sees_miss = outcome->miss_lines + outcome->merged_lines > 0;
+  request->dram_bytes = sectors * TS__SECTOR_BYTES * sm->plan->miss_share;
+}
+
+static int64_t shift_bytes(const struct ts__block_record *record, uint32_t insn) {
+  for (uint32_t i = 0; i < record->shift_count; i++)
+    if (record->shifts[i].insn == insn) return record->shifts[i].bytes;
+  return 0;
+}
+
+/* The sectors of a load that L1 does not have; *lines counts those it looked at. */
+static double miss_l1(struct ts__sm *sm, const struct ts__lines *lines, uint32_t *missing_lines) {
+  double sectors = 0;
+  *missing_lines = 0;
+  for (uint32_t i = 0; i < lines->count; i++) {
+    uint32_t missing = ts__l1_load(sm->l1, lines->line[i] >> 4, (uint32_t)(lines->line[i] & 15));
+    sectors += __builtin_popcount(missing);
+    *missing_lines += missing != 0;
+  }
+  return sectors;
+}
+
+static double total_sectors(const struct ts__lines *lines) {
+  double sectors = 0;
+  for (uint32_t i = 0; i < lines->count; i++)
+    sectors += __builtin_popcount((uint32_t)(lines->line[i] & 15));
+  return sectors;
+}
+
+/* A sector that a store fills only in part costs as much as two (MEASURED stg*_rows16B). */
+static double write_sectors(const struct ts__access *access, const struct ts__lines *lines) {
+  double sectors = total_sectors(lines);
+  return access->bytes < sectors * TS__SECTOR_BYTES ? 2 * sectors : sectors;
+}
+
+static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                 const struct ts__lines *lines, double at, double tagged) {
+  const struct ts__block_state *block = &sm->blocks[warp->block];
+  const struct ts__l2_outcome *outcome = &block->outcomes[op->payload];
+  uint32_t missing_lines;
+  double sectors = miss_l1(sm, lines, &missing_lines);
+  double data_cycles =
+      total_sectors(lines) * TS__SECTOR_BYTES / sm->timing[TS_TIMING_shared_bytes_per_cycle];
+  double data = ts__serve(&sm->shared, at, data_cycles < 1 ? 1 : data_cycles);
+  double done = data + data_cycles + sm->timing[TS_TIMING_l1_latency];
+  if (sectors > 0) {
+    struct request request;
+    fill_request(sm, outcome, sectors, missing_lines, &request);
+    double arrived = read_l2(sm, block, &request, tagged, sm->timing[TS_TIMING_l2_latency]);
+    if (arrived > done) done = arrived;
+    ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, arrived,
+             (uint32_t)(sectors * TS__SECTOR_BYTES));
+  }
+  ts__define(sm, warp, op, done, TS_STALL_LONG);
+}
+
+static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                   const struct ts__access *access, const struct ts__lines *lines, double at) {
+  const struct ts__block_state *block = &sm->blocks[warp->block];
+  double sectors = total_sectors(lines);
+  double lanes = __builtin_popcount(access->mask);
+  /* Lanes with one address are taken one after another by the L2 slice. */
+  bool is_one_address =
+      access->footprint.kind == TS_FOOTPRINT_AFFINE && access->footprint.lane_stride == 0;
+  double cycles = sectors / block->atomic_rate;
+  if (is_one_address)
+    cycles = lanes * sm->timing[TS_TIMING_atomic_same_interval] * block->active_sm_count /
+             sm->plan->active_sm_count;
+  ts__serve(&sm->atomic, at, cycles);
+  ts__serve(&sm->l2_write, at, sectors * TS__SECTOR_BYTES / block->l2_write_rate);
+  double done = sm->atomic.free_cycle + sm->timing[TS_TIMING_atomic_latency];
+  double landed = done - sm->timing[TS_TIMING_l2_latency] / 2;
+  if (landed > sm->drain_cycle) sm->drain_cycle = landed;
+  ts__define(sm, warp, op, done, TS_STALL_LONG);
+  ts__span(sm, warp, op, TS_MODEL_UNIT_ATOMIC, at, done, access->bytes);
+}
+
+double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                     enum ts_stall *stall) {
+  const struct ts__block_state *block = &sm->blocks[warp->block];
+  const struct ts__access *access = &block->stream->accesses[op->payload];
+  uint32_t instructions = (access->footprint.size_bytes + 15) / 16;
+  double issued, at = to_lsu(sm, warp, op, instructions ? instructions : 1, stall, &issued);
+  struct ts__lines lines;
+  ts__coalesce(&access->footprint, access->mask, shift_bytes(block->record, access->insn), &lines);
+  double tag_cycles = lines.count * sm->timing[TS_TIMING_l1_line_cycles];
+  double tagged = ts__serve(&sm->tag, at, tag_cycles) + tag_cycles;
+  if (op->kind == TS__OP_GLOBAL_LOAD) {
+    load(sm, warp, op, &lines, at, tagged);
+  } else if (op->kind == TS__OP_GLOBAL_ATOMIC) {
+    atomic(sm, warp, op, access, &lines, tagged);
+  } else {
+    for (uint32_t i = 0; i < lines.count; i++)
+      ts__l1_store(sm->l1, lines.line[i] >> 4, (uint32_t)(lines.line[i] & 15));
+    double done = write_l2(sm, block, write_sectors(access, &lines), tagged);
+    /* Stores wait in a queue of the SM; a full one holds the warp back. */
+    double backlog = done - 512;
+    if (backlog > warp->next_cycle) {
+      warp->next_cycle = backlog;
+      *stall = TS_STALL_BANDWIDTH;
+    }
+    ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, done, access->bytes);
+  }
+  return issued;
+}
+
+/* --- asynchronous copies */
+
+static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                       const struct ts__copy_op *copy, enum ts_stall *stall) {
+  struct ts__block_state *block = &sm->blocks[warp->block];
+  double issued, at = to_lsu(sm, warp, op, 1, stall, &issued);
+  double done = at + sm->timing[TS_TIMING_l1_latency];
+  if (copy->access != UINT32_MAX) {
+    const struct ts__l2_outcome *outcome = &block->outcomes[copy->access];
+    struct request request;
+    double tag_cycles = outcome->line_count * sm->timing[TS_TIMING_l1_line_cycles];
+    double tagged = ts__serve(&sm->tag, at, tag_cycles) + tag_cycles;
+    fill_request(sm, outcome, outcome->sector_count, outcome->line_count, &request);
+    done = read_l2(sm, block, &request, tagged,
+                   sm->timing[TS_TIMING_l2_latency] + sm->timing[TS_TIMING_cp_async_extra]);
+    ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, done, copy->bytes);
+  }
+  ts__serve(&sm->shared, done, copy->bytes / sm->timing[TS_TIMING_shared_bytes_per_cycle] / 4);
+  if (done > warp->last_async) warp->last_async = done;
+  ts__node_contribute(sm, block, copy->node, 1, done);
+  return issued;
+}
+
+/* A box, or a bulk copy, through the TMA engine: one row request of up to a line after another. */
+static double engine(struct ts__sm *sm, const struct ts__l2_outcome *outcome, double bytes,
+                     double at, bool has_map) {
+  double requests = outcome ? outcome->line_count : bytes / TS__LINE_BYTES;
+  double least = bytes / TS__LINE_BYTES;
+  if (requests < least) requests = least; /* fill is written too */
+  double cycles = (has_map ? sm->timing[TS_TIMING_tma_box_cycles] : 0) +
+                  requests * sm->timing[TS_TIMING_tma_row_cycles];
+  ts__serve(&sm->tma, at, cycles);
+  return sm->tma.free_cycle;
+}
+
+static double tma_load(struct ts__sm *sm, struct ts__block_state *block,
+                       const struct ts__copy_op *copy, double at) {
+  const struct ts__l2_outcome *outcome =
+      copy->access != UINT32_MAX ? &block->outcomes[copy->access] : NULL;
+  bool has_map = copy->kind == TS__COPY_TMA_LOAD;
+  double fed = engine(sm, outcome, copy->bytes, at, has_map);
+  double latency = sm->timing[TS_TIMING_l2_latency] +
+                   sm->timing[has_map ? TS_TIMING_tma_latency : TS_TIMING_bulk_latency];
+  if (copy->is_multicast) latency += sm->timing[TS_TIMING_multicast_extra];
+  double done = fed + latency;
+  if (outcome && outcome->sector_count > 0) {
+    struct request request;
+    fill_request(sm, outcome, outcome->sector_count, outcome->line_count, &request);
+    double arrived = read_l2(sm, block, &request, at, latency);
+    if (request.sees_miss) done += miss_latency(sm, request.lines);
+    if (arrived > done) done = arrived;
+  }
+  return done;
+}
+
+static double tma_store(struct ts__sm *sm, struct ts__block_state *block,
+                        const struct ts__copy_op *copy, double at) {
+  const struct ts__l2_outcome *outcome =
+      copy->access != UINT32_MAX ? &block->outcomes[copy->access] : NULL;
+  double fed = engine(sm, outcome, copy->bytes, at, copy->kind == TS__COPY_TMA_STORE);
+  double sectors = outcome ? outcome->sector_count : copy->bytes / TS__SECTOR_BYTES;
+  double done = write_l2(sm, block, sectors, fed);
+  return (done > fed ? done : fed) + sm->timing[TS_TIMING_tma_store_latency];
+}
+
+double ts__do_copy(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                   enum ts_stall *stall) {
+  struct ts__block_state *block = &sm->blocks[warp->block];
+  const struct ts__copy_op *copy = &block->stream->copies[op->payload];
+  if (copy->kind == TS__COPY_ASYNC) return cp_async(sm, warp, op, copy, stall);
+  struct ts__server *issue = &sm->issue[warp->sub];
+  if (issue->free_cycle > warp->candidate) *stall = TS_STALL_ISSUE;
+  double start = ts__serve(issue, warp->candidate, 1), done;
+  warp->next_cycle = start + sm->timing[TS_TIMING_tma_issue];
+  switch ((enum ts__copy_kind)copy->kind) {
+  case TS__COPY_TMA_STORE:
+  case TS__COPY_BULK_STORE: done = tma_store(sm, block, copy, warp->next_cycle); break;
+  case TS__COPY_REMOTE:
+    ts__serve(&sm->cluster, start, copy->bytes / sm->timing[TS_TIMING_cluster_bytes_per_cycle]);
+    done = sm->cluster.free_cycle + sm->timing[TS_TIMING_cluster_latency];
+    break;
+  default: done = tma_load(sm, block, copy, warp->next_cycle); break;
+  }
+  ts__node_contribute(sm, block, copy->node, 1, done);
+  ts__span(sm, warp, op, TS_MODEL_UNIT_TMA, start, done, copy->bytes);
+  return start;
+}
+
+double ts__do_cluster(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
+                      enum ts_stall *stall) {
+  double issued, at = to_lsu(sm, warp, op, 1, stall, &issued);
+  ts__serve(&sm->cluster, at, op->aux / sm->timing[TS_TIMING_cluster_bytes_per_cycle]);
+  ts__define(sm, warp, op, sm->cluster.free_cycle + sm->timing[TS_TIMING_cluster_latency],
+             TS_STALL_LONG);
+  return issued;
+}
