@@ -198,7 +198,7 @@ int main() {
     row(cp_async<128, 4>(base, wrap, OWN_ROWS, n, w, 132, 3), "B/clk/SM",
         "l2_cpasync_own_%.0fMB_4x32KB_128thr", mb);
   }
-  for (int blocks : {1, 2, 4, 8, 16, 33, 66, 99, 132}) {
+  for (int blocks : {1, 2, 8, 16, 24, 33, 48, 66, 88, 110, 121, 132}) {
     row(ldg<1024, 4>(base, 4, OWN_ROWS, 160, 16, blocks, 3), "B/clk/SM",
         "l2_ldg_own_%dSM_128KBflight", blocks);
     row(cp_async<512, 4>(base, 4, OWN_ROWS, 160, 16, blocks, 3), "B/clk/SM",

@@ -31,9 +31,10 @@ __global__ void chase(const char *p, int warm, int n, cycles_t *out, uint64_t *s
 }
 
 // One timed load of each line, from the block that sits on SM `sm`.
-__global__ void line_times(const char *p, int lines, int stride, int sm, cycles_t *out) {
+__global__ void line_times(const char *p, int lines, int stride, int sm, int rounds,
+                           cycles_t *out) {
   if ((int)sm_id() != sm) return;
-  for (int round = 0; round < 2; round++)
+  for (int round = 0; round < rounds; round++)
     for (int i = 0; i < lines; i++) {
       uint32_t v;
       const cycles_t start = now();
@@ -42,6 +43,60 @@ __global__ void line_times(const char *p, int lines, int stride, int sm, cycles_
       const cycles_t t = now() + (v == 0x7654321 ? 1 : 0);
       out[i] = t - start;
     }
+}
+
+// The block on SM `writer` stores to the lines.
+__global__ void write_lines(char *p, int lines, int stride, int writer) {
+  if ((int)sm_id() != writer) return;
+  for (int i = 0; i < lines; i++)
+    *(volatile int *)(p + (size_t)i * stride) = i & 1;
+}
+
+// Loads that hit level 1 (or 2): a warp instruction covers rows of row_bytes, `stride` lines apart.
+template <int BYTES, int CACHED_IN_L1>
+__global__ void __launch_bounds__(1024)
+    load_rate(const char *p, int row_bytes, int rounds, cycles_t *out, uint32_t *sink) {
+  const int lane = threadIdx.x & 31, per_row = row_bytes / BYTES;
+  const char *from =
+      p + (lane / per_row) * 1024 + lane % per_row * BYTES + (threadIdx.x >> 5) * 128 % 1024;
+  uint32_t sum = 0, v[8][4] = {};
+  cycles_t start = 0;
+  for (int r = 0; r < rounds + 2; r++) {
+    if (r == 2) {
+      __syncthreads();
+      start = now();
+    }
+#pragma unroll
+    for (int u = 0; u < 8; u++) {
+      const char *at = from + (size_t)u * 32768 % (CACHED_IN_L1 ? 65536 : 1 << 20);
+      if (BYTES == 4 && CACHED_IN_L1)
+        asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(v[u][0]) : "l"(at));
+      if (BYTES == 8 && CACHED_IN_L1)
+        asm volatile("ld.global.ca.v2.u32 {%0, %1}, [%2];"
+                     : "=r"(v[u][0]), "=r"(v[u][1])
+                     : "l"(at));
+      if (BYTES == 16 && CACHED_IN_L1)
+        asm volatile("ld.global.ca.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(v[u][0]), "=r"(v[u][1]), "=r"(v[u][2]), "=r"(v[u][3])
+                     : "l"(at));
+      if (BYTES == 4 && !CACHED_IN_L1)
+        asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v[u][0]) : "l"(at));
+      if (BYTES == 8 && !CACHED_IN_L1)
+        asm volatile("ld.global.cg.v2.u32 {%0, %1}, [%2];"
+                     : "=r"(v[u][0]), "=r"(v[u][1])
+                     : "l"(at));
+      if (BYTES == 16 && !CACHED_IN_L1)
+        asm volatile("ld.global.cg.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(v[u][0]), "=r"(v[u][1]), "=r"(v[u][2]), "=r"(v[u][3])
+                     : "l"(at));
+    }
+#pragma unroll
+    for (int u = 0; u < 8; u++)
+      sum ^= v[u][0] ^ v[u][BYTES / 4 - 1] ^ v[u][BYTES / 8];
+  }
+  if (sum == 0x12345) *sink = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) out[0] = now() - start;
 }
 
 __global__ void chase_shared(int n, cycles_t *out, uint32_t *sink) {
@@ -271,9 +326,54 @@ static void line_rows(char *p) {
   const int lines = 8192;
   for (int sm : {0, 1, 2, 16, 40, 80, 131}) {
     std::vector<double> v =
-        collect(lines, [&](cycles_t *out) { line_times<<<264, 1>>>(p, lines, 128, sm, out); });
+        collect(lines, [&](cycles_t *out) { line_times<<<132, 1>>>(p, lines, 128, sm, 2, out); });
     for (double q : {0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99})
       row(quantile(v, q), "cycles", "lat_l2_line_sm%d_p%g", sm, q * 100);
+  }
+}
+
+// Lines written by one SM, then read twice by another after a flush of nothing.
+static void sharing_rows(char *p) {
+  const int lines = 2048;
+  for (int reader : {0, 1, 2, 40, 131}) {
+    write_lines<<<132, 1>>>(p, lines, 128, 0);
+    for (int pass = 0; pass < 2; pass++) {
+      std::vector<double> v = collect(
+          lines, [&](cycles_t *out) { line_times<<<132, 1>>>(p, lines, 128, reader, 1, out); });
+      for (double q : {0.05, 0.5, 0.95})
+        row(quantile(v, q), "cycles", "lat_written_by_sm0_read_by_sm%d_pass%d_p%g", reader,
+            pass + 1, q * 100);
+    }
+  }
+  flush_l2();
+  for (int reader : {0, 1, 131, 131}) { // the first reader brings the lines from DRAM
+    std::vector<double> v = collect(
+        lines, [&](cycles_t *out) { line_times<<<132, 1>>>(p, lines, 128, reader, 1, out); });
+    for (double q : {0.05, 0.5, 0.95})
+      row(quantile(v, q), "cycles", "lat_after_flush_then_sm%d_p%g", reader, q * 100);
+  }
+}
+
+template <int BYTES> static void rate_rows(char *p, uint32_t *sink) {
+  for (int row_bytes : {4, 8, 16, 32, 64, 128, 256, 512}) {
+    if (row_bytes < BYTES || row_bytes > 32 * BYTES) continue;
+    for (int warps : {1, 8, 32}) {
+      double t[2];
+      for (int l1 : {0, 1}) {
+        for (int i = 0; i < 2; i++)
+          t[i] = measure(
+              1, 0.5,
+              [&](cycles_t *out) {
+                if (l1)
+                  load_rate<BYTES, 1><<<1, warps * 32>>>(p, row_bytes, 16 * (i + 1), out, sink);
+                else
+                  load_rate<BYTES, 0><<<1, warps * 32>>>(p, row_bytes, 16 * (i + 1), out, sink);
+              },
+              3);
+        row((t[1] - t[0]) / 16 / 8 / warps, "cycles/warp-inst/SM", "ldg%d_rows%dB_%s_%dwarps",
+            BYTES * 8, row_bytes, l1 ? "l1" : "l2", warps);
+      }
+    }
   }
 }
 
@@ -326,6 +426,10 @@ int main() {
   CHECK(cudaMemset(data, 0, (size_t)1 << 30));
   line_rows(p);
   chain_rows(p, sink);
+  sharing_rows(p);
+  rate_rows<4>(p, (uint32_t *)sink);
+  rate_rows<8>(p, (uint32_t *)sink);
+  rate_rows<16>(p, (uint32_t *)sink);
   row(measure(1, 0.5,
               [&](cycles_t *out) { chase_shared<<<1, 32>>>(1024, out, (uint32_t *)sink); }) /
           1024,

@@ -179,6 +179,55 @@ template <int COUNT> static void straight_rows(float *sink) {
     }
 }
 
+// The same code after other code of 256 KB has filled the instruction caches.
+template <int COUNT> static void evicted_rows(float *sink) {
+  for (int threads : {32, 128, 512}) {
+    std::vector<double> first;
+    for (int r = 0; r < 7; r++) {
+      straight<16384><<<132, 32>>>(1, out_device() + 64, sink);
+      first.push_back(
+          collect(1, [&](cycles_t *out) { straight<COUNT><<<132, threads>>>(1, out, sink); })[0]);
+    }
+    row(quantile(first, 0.5), "cycles", "code%gKB_%dwarps_after_other_code", COUNT / 64.0,
+        threads / 32);
+  }
+  row(hot_us(
+          [&] {
+            straight<COUNT><<<132, 128>>>(1, out_device(), sink);
+            straight<16384><<<132, 32>>>(1, out_device(), sink);
+          },
+          20) -
+          hot_us([&] { straight<16384><<<132, 32>>>(1, out_device(), sink); }, 20),
+      "us", "launch_code%gKB_132x4warps_after_other_code", COUNT / 64.0);
+}
+
+__global__ void dependent_kernel(int trigger, int cycles) {
+  if (trigger) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  const cycles_t start = now();
+  while (now() - start < cycles) {
+  }
+}
+
+static void dependent_rows() {
+  for (int attribute : {0, 1})
+    for (int trigger : {0, 1})
+      for (int cycles : {0, 4000})
+        for (int grid : {1, 132}) {
+          cudaLaunchConfig_t c = {};
+          c.gridDim = grid;
+          c.blockDim = 128;
+          cudaLaunchAttribute a;
+          a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+          a.val.programmaticStreamSerializationAllowed = 1;
+          c.attrs = &a;
+          c.numAttrs = attribute;
+          row(hot_us([&] { CHECK(cudaLaunchKernelEx(&c, dependent_kernel, trigger, cycles)); }),
+              "us", "launch_dependent_grid%d_%dcycles%s%s", grid, cycles,
+              attribute ? "_programmatic" : "", trigger ? "_trigger" : "");
+        }
+}
+
 static void small_kernel_rows(float *a, float *b, int *p) {
   for (int grid : {1, 132, 264, 1024, 4096})
     for (int block : {128, 256}) {
@@ -264,6 +313,11 @@ int main() {
   straight_rows<4096>(b);
   straight_rows<8192>(b);
   straight_rows<16384>(b);
+  evicted_rows<16>(b);
+  evicted_rows<256>(b);
+  evicted_rows<1024>(b);
+  evicted_rows<4096>(b);
+  dependent_rows();
   small_kernel_rows(a, b, p);
   wave_rows();
   return 0;

@@ -28,14 +28,13 @@ SHAPE(m16n8k4_tf32, MMA2("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32"))
 SHAPE(m16n8k32_s8, MMA4("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"))
 SHAPE(m16n8k16_s8, MMA2("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32"))
 SHAPE(m16n8k32_e4m3, MMA4("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"))
-SHAPE(
-    m8n8k4_f64,
-    asm volatile(
-        "{.reg .f64 x, y, c, e; mov.b64 x, {%2, %2}; mov.b64 y, {%3, %3}; mov.b64 c, {%0, %1};"
-        " mov.b64 e, {%4, %5}; mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {c, e}, {x}, {y}, {c, e};"
-        " mov.b64 {%0, %1}, c; mov.b64 {%4, %5}, e;}"
-        : "+r"(d[0]), "+r"(d[1])
-        : "r"(a), "r"(b), "r"(d[2]), "r"(d[3])))
+SHAPE(m8n8k4_f64,
+      asm volatile("{.reg .f64 x, y, c, e; mov.b64 x, {%4, %4}; mov.b64 y, {%5, %5};"
+                   " mov.b64 c, {%0, %1}; mov.b64 e, {%2, %3};"
+                   " mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {c, e}, {x}, {y}, {c, e};"
+                   " mov.b64 {%0, %1}, c; mov.b64 {%2, %3}, e;}"
+                   : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                   : "r"(a), "r"(b)))
 SHAPE(sp_m16n8k32_f16,
       asm volatile(
           "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%0, %1, %2, %3},"
@@ -43,7 +42,8 @@ SHAPE(sp_m16n8k32_f16,
           : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
           : "r"(a), "r"(b), "r"(0x44444444)))
 
-template <class S, int ILP>
+// CHANGING: A differs from step to step, or ptxas shares the products of an emulated shape.
+template <class S, int ILP, int CHANGING>
 __global__ void __launch_bounds__(512)
     mma_steps(int rounds, uint32_t a, uint32_t b, cycles_t *out, uint32_t *sink) {
   uint32_t d[ILP][4] = {};
@@ -53,8 +53,10 @@ __global__ void __launch_bounds__(512)
 #pragma unroll
     for (int u = 0; u < 16 / ILP; u++) {
 #pragma unroll
-      for (int i = 0; i < ILP; i++)
+      for (int i = 0; i < ILP; i++) {
         S::step(d[i], a, b);
+        if (CHANGING) asm volatile("add.u32 %0, %0, %1;" : "+r"(a) : "r"(b));
+      }
     }
   }
   uint32_t sum = 0;
@@ -109,7 +111,7 @@ static __device__ __forceinline__ uint64_t descriptor(uint32_t address) {
          (uint64_t)1 << 62;
 }
 
-enum beside { NOTHING, SHARED_LOADS, SHARED_STORES, FFMAS, MUFUS, TMA_LOADS, IDLE_ALU };
+enum beside { NOTHING, SHARED_LOADS, SHARED_STORES, FFMAS, MUFUS, TMA_LOADS };
 
 // Warpgroups 0..groups-1 run `rounds` groups of COUNT wgmmas with a wait each; the warps after them
 // do other work until the warpgroups end. out[0] = cycles of warpgroup 0, out[1] = other work done.
@@ -141,6 +143,8 @@ __global__ void __launch_bounds__(384, 1)
     const uint64_t a = descriptor(data + group * 8192), b = descriptor(data + 16384);
     cycles_t issued = 0;
     const cycles_t start = now();
+    while (rounds < 0 && now() - start < -rounds)
+      __nanosleep(200);
     for (int k = 0; k < rounds; k++) {
       const cycles_t before = now();
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -181,30 +185,30 @@ __global__ void __launch_bounds__(384, 1)
     while (!finished) {
       if (kind == SHARED_LOADS) {
 #pragma unroll
-        for (int u = 0; u < 8; u++) {
+        for (int u = 0; u < 32; u++) {
           asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                        : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                       : "r"(at + u * 2048)
+                       : "r"(at + (u & 7) * 2048)
                        : "memory");
           x[u & 3] += __int_as_float(v[0] ^ v[3]);
         }
-        done += 8;
+        done += 32;
       } else if (kind == SHARED_STORES) {
 #pragma unroll
-        for (int u = 0; u < 8; u++)
-          asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at + u * 2048), "r"(0)
+        for (int u = 0; u < 32; u++)
+          asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(at + (u & 7) * 2048), "r"(0)
                        : "memory");
-        done += 8;
+        done += 32;
       } else if (kind == FFMAS) {
 #pragma unroll
-        for (int u = 0; u < 64; u++)
+        for (int u = 0; u < 256; u++)
           asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x[u & 3]));
-        done += 64;
+        done += 256;
       } else if (kind == MUFUS) {
 #pragma unroll
-        for (int u = 0; u < 16; u++)
+        for (int u = 0; u < 64; u++)
           asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(x[u & 3]));
-        done += 16;
+        done += 64;
       } else if (kind == TMA_LOADS) {
         if ((threadIdx.x & 127) == 0) {
           const uint32_t bar = shared_address(&bars[stage]);
@@ -228,7 +232,7 @@ __global__ void __launch_bounds__(384, 1)
     const cycles_t span = now() - start;
     if (x[0] + x[1] + x[2] + x[3] == 0.12345f) *sink = x[0];
     if ((threadIdx.x & 127) == 0 && group == 2)
-      out[1] = (cycles_t)(1000.0 * (double)done / (double)span);
+      out[1] = (cycles_t)(1e6 * (double)done / (double)span);
   }
 }
 
@@ -257,23 +261,23 @@ template <int N, int RS, int COUNT> static void group_rows(const CUtensorMap &ma
 
 template <int N, int RS> static void beside_rows(const CUtensorMap &map, float *sink) {
   auto kernel = groups_of<N, RS, 8>;
-  static const char *kind[] = {"nothing", "lds128", "sts128", "ffma", "mufu", "tma", "poll"};
+  static const char *kind[] = {"nothing", "lds128", "sts128", "ffma", "mufu", "tma"};
   CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 << 10));
-  for (int groups : {0, 2})
-    for (int k : {0, 1, 2, 3, 4, 5, 6}) {
-      if (groups == 0) continue;
+  for (int idle :
+       {0, 1}) // idle: the warpgroups sleep instead, which gives the other work's own rate
+    for (int k : {0, 1, 2, 3, 4, 5}) {
       std::vector<double> v = collect(2, [&](cycles_t *out) {
-        kernel<<<132, 384, 200 << 10>>>(map, groups, k, 256, 1, out, sink);
+        kernel<<<132, 384, 200 << 10>>>(map, 2, k, idle ? -200000 : 256, 1, out, sink);
       });
-      row(v[0] / 256 / 8 / groups, "cycles/wgmma", "wgmma_n%d_%s_beside_%s", N, RS ? "rs" : "ss",
-          kind[k]);
+      const char *form = RS ? "rs" : "ss", *with = idle ? "alone" : "beside";
+      if (!idle)
+        row(v[0] / 256 / 8 / 2, "cycles/wgmma", "wgmma_n%d_%s_beside_%s", N, form, kind[k]);
       if (v.size() > 1)
-        row(v[1] / 1000, "ops/clk/warp", "wgmma_n%d_%s_beside_%s_rate", N, RS ? "rs" : "ss",
-            kind[k]);
+        row(v[1] / 1000, "ops/kclk/warp", "wgmma_n%d_%s_%s_%s_rate", N, form, kind[k], with);
     }
 }
 
-template <class S> static void mma_rows(uint32_t *sink) {
+template <class S, int CHANGING = 0> static void mma_rows(uint32_t *sink) {
   auto span = [&](auto kernel, int warps) {
     double t[2];
     for (int i = 0; i < 2; i++)
@@ -281,14 +285,14 @@ template <class S> static void mma_rows(uint32_t *sink) {
           1, 0.5, [&](cycles_t *out) { kernel<<<1, 32 * warps>>>(64 * (i + 1), 0, 0, out, sink); });
     return (t[1] - t[0]) / 64 / 16;
   };
-  row(span(mma_steps<S, 1>, 1), "cycles", "mma_%s_chain", S::label);
+  row(span(mma_steps<S, 1, CHANGING>, 1), "cycles", "mma_%s_chain", S::label);
   for (int per : {1, 2, 4}) {
-    row(span(mma_steps<S, 2>, per * 4) / per, "cycles/inst/SMSP", "mma_%s_2chains_%dwarps_per_smsp",
-        S::label, per);
-    row(span(mma_steps<S, 4>, per * 4) / per, "cycles/inst/SMSP", "mma_%s_4chains_%dwarps_per_smsp",
-        S::label, per);
-    row(span(mma_steps<S, 8>, per * 4) / per, "cycles/inst/SMSP", "mma_%s_8chains_%dwarps_per_smsp",
-        S::label, per);
+    row(span(mma_steps<S, 2, CHANGING>, per * 4) / per, "cycles/inst/SMSP",
+        "mma_%s_2chains_%dwarps_per_smsp", S::label, per);
+    row(span(mma_steps<S, 4, CHANGING>, per * 4) / per, "cycles/inst/SMSP",
+        "mma_%s_4chains_%dwarps_per_smsp", S::label, per);
+    row(span(mma_steps<S, 8, CHANGING>, per * 4) / per, "cycles/inst/SMSP",
+        "mma_%s_8chains_%dwarps_per_smsp", S::label, per);
   }
 }
 
@@ -301,8 +305,9 @@ int main() {
   CHECK(cudaMemset(base, 0, 16 << 20));
   CHECK(cudaMalloc(&sink, 256));
   all_mma_rows<m16n8k16_f16_f32, m16n8k8_f16_f32, m16n8k16_bf16_f32, m16n8k16_f16_f16, m16n8k8_tf32,
-               m16n8k4_tf32, m16n8k32_s8, m16n8k16_s8, m16n8k32_e4m3, m8n8k4_f64, sp_m16n8k32_f16>(
+               m16n8k4_tf32, m16n8k32_s8, m16n8k16_s8, m8n8k4_f64, sp_m16n8k32_f16>(
       (uint32_t *)sink);
+  mma_rows<m16n8k32_e4m3, 1>((uint32_t *)sink);
   CUtensorMap map = map_2d(base, 64, 4096, 64, 128);
   group_rows<64, 0, 1>(map, sink);
   group_rows<64, 0, 2>(map, sink);

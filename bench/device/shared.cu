@@ -85,8 +85,8 @@ static __device__ __forceinline__ void load_matrix(uint32_t a, uint32_t *v) {
                  : "memory");
 }
 
-template <int N, int TRANSPOSED>
-__global__ void matrices(int row_bytes, int rounds, int chained, cycles_t *out, uint32_t *sink) {
+template <int N, int TRANSPOSED, int CHAINED>
+__global__ void matrices(int row_bytes, int rounds, cycles_t *out, uint32_t *sink) {
   extern __shared__ uint32_t data[];
   for (int i = threadIdx.x; i < 24576; i += blockDim.x)
     data[i] = 0;
@@ -96,10 +96,10 @@ __global__ void matrices(int row_bytes, int rounds, int chained, cycles_t *out, 
   for (int r = 0; r < rounds; r++) {
 #pragma unroll
     for (int u = 0; u < 8; u++) {
-      load_matrix<N, TRANSPOSED>(a + (chained ? 0 : u * 8192), v[u]);
-      if (chained) a += v[u][N - 1];
+      load_matrix<N, TRANSPOSED>(a + (CHAINED ? 0 : u * 8192), v[u]);
+      if (CHAINED) a += v[u][N - 1];
     }
-    if (!chained) {
+    if (!CHAINED) {
 #pragma unroll
       for (int u = 0; u < 8; u++)
         a += v[u][0] ^ v[u][N - 1] ^ v[u][N / 2];
@@ -132,21 +132,6 @@ template <int N> __global__ void store_matrices(int row_bytes, int rounds, cycle
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0) out[0] = now() - start;
-}
-
-// A store, then a load of the same address: what a round trip through shared memory costs.
-__global__ void store_then_load(int rounds, cycles_t *out, uint32_t *sink) {
-  __shared__ uint32_t data[64];
-  uint32_t v = threadIdx.x;
-  const uint32_t a = shared_address(data) + threadIdx.x * 4;
-  const cycles_t start = now();
-#pragma unroll 8
-  for (int r = 0; r < rounds; r++) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(a), "r"(v) : "memory");
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(a) : "memory");
-  }
-  if (v == 0x12345) *sink = v;
   if (threadIdx.x == 0) out[0] = now() - start;
 }
 
@@ -208,22 +193,20 @@ template <int WORDS, int ACCESS> static void strided_rows(uint32_t *sink) {
 }
 
 template <int N, int TRANSPOSED> static void matrix_rows(uint32_t *sink) {
-  raise(matrices<N, TRANSPOSED>);
+  auto apart = matrices<N, TRANSPOSED, 0>, chained = matrices<N, TRANSPOSED, 1>;
+  raise(apart);
+  raise(chained);
   const char *trans = TRANSPOSED ? "_trans" : "";
   for (int row_bytes : {16, 32, 64, 128, 80, 144}) {
-    for (int warps : {1, 8}) {
+    for (int warps : {1, 4, 8, 16, 32}) {
       double t = slope(
-          [&](cycles_t *out, int n) {
-            matrices<N, TRANSPOSED><<<1, warps * 32, SMEM>>>(row_bytes, n, 0, out, sink);
-          },
+          [&](cycles_t *out, int n) { apart<<<1, warps * 32, SMEM>>>(row_bytes, n, out, sink); },
           64);
       row(t / 8 / warps, "cycles/warp-inst/SM", "ldmatrix_x%d%s_row%dB_%dwarps", N, trans,
           row_bytes, warps);
     }
     double t =
-        slope([&](cycles_t *out,
-                  int n) { matrices<N, TRANSPOSED><<<1, 32, SMEM>>>(row_bytes, n, 1, out, sink); },
-              64);
+        slope([&](cycles_t *out, int n) { chained<<<1, 32, SMEM>>>(row_bytes, n, out, sink); }, 64);
     row(t / 8, "cycles", "ldmatrix_x%d%s_row%dB_chain", N, trans, row_bytes);
   }
 }
@@ -271,8 +254,6 @@ int main() {
   store_matrix_rows<1>();
   store_matrix_rows<2>();
   store_matrix_rows<4>();
-  row(slope([&](cycles_t *out, int n) { store_then_load<<<1, 32>>>(n, out, sink); }, 64), "cycles",
-      "sts_then_lds");
   atomic_rows<ADD_U32>("red_add_u32", sink);
   atomic_rows<ADD_F32>("red_add_f32", sink);
   atomic_rows<ADD_F16X2>("atom_add_f16x2", sink);

@@ -62,9 +62,6 @@ SINGLE(bulk_commit_wait0, (void)0,
 SINGLE(elect, (void)0, v += elect_one())
 SINGLE(griddep_wait, (void)0, asm volatile("griddepcontrol.wait;" ::: "memory"))
 SINGLE(griddep_launch, (void)0, asm volatile("griddepcontrol.launch_dependents;" ::: "memory"))
-SINGLE(read_cluster_rank, (void)0, uint32_t t; asm volatile("mov.u32 %0, %%cluster_ctarank;"
-                                                            : "=r"(t)::"memory");
-       v ^= t)
 SINGLE(read_sm_id, (void)0, uint32_t t; asm volatile("mov.u32 %0, %%smid;"
                                                      : "=r"(t)::"memory");
        v ^= t)
@@ -245,7 +242,6 @@ int main() {
   single_rows("elect", elect, few);
   single_rows("griddep_wait", griddep_wait, few);
   single_rows("griddep_launch", griddep_launch, few);
-  single_rows("read_cluster_rank", read_cluster_rank, few);
   single_rows("read_sm_id", read_sm_id, few);
   single_rows("read_clock", read_clock, few);
   single_rows("read_global_timer", read_global_timer, one);

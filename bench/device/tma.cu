@@ -322,7 +322,6 @@ static void latency_rows(char *base) {
     v = collect(n, spread);
     row(quantile(v, 0.5), "cycles", "tma_latency_%dx%d_dram", b[0], b[1]);
     row(quantile(v, 0.95), "cycles", "tma_latency_%dx%d_dram_p95", b[0], b[1]);
-    row(v[0], "cycles", "tma_latency_%dx%d_dram_first", b[0], b[1]);
   }
 }
 
@@ -398,6 +397,25 @@ static void first_rows(char *base) {
       }
 }
 
+// DRAM streams: what bytes in flight (stages x boxes) and box size do; every byte is read once.
+static void dram_rows(char *base) {
+  static const int box[][2] = {{64, 16}, {64, 32}, {64, 64}, {64, 128}, {64, 256}, {32, 128}};
+  for (auto &b : box)
+    for (int per_sm : {1, 2})
+      for (int boxes : {1, 2})
+        for (int stages : {1, 2, 3, 4, 6, 8}) {
+          const int bytes = b[0] * b[1] * 2, wrap = 4096 / b[0];
+          ring_shape s = {wrap, 8, boxes, bytes, b[0], b[1], wrap, OWN_ROWS, -1, 128};
+          if (stages * boxes * bytes > 128 << 10 || b[1] * boxes * per_sm < 64) continue;
+          flush_l2();
+          double t =
+              run_ring(stages, map_2d(base, 4096, 132 * 4 * 3 * 256, b[0], b[1]), s, per_sm, 1);
+          if (t > 0)
+            row(boxes * bytes * per_sm / t, "B/clk/SM", "tma_dram_%dx%d_cta%d_boxes%d_stages%d",
+                b[0], b[1], per_sm, boxes, stages);
+        }
+}
+
 // Level 2 to SM by TMA: two 64x128 boxes a stage, four stages.
 static void bandwidth_rows(char *base) {
   CUtensorMap map;
@@ -447,6 +465,7 @@ int main() {
   burst_rows<8>(base);
   first_rows(base);
   latency_rows(base);
+  dram_rows(base);
   bandwidth_rows(base);
   variant_rows(base);
   ring_rows(base);
