@@ -357,15 +357,27 @@ enum { OFFSET_REACH_LOG2 = 23 }; /* immediate offsets are 24 bits with sign */
 
 struct address_key {
   uint32_t base_kind, base, index_kind, index;
-  int64_t scale, reach;
+  int64_t scale, reach; /* reach: the offset where it cannot be an immediate, else its multiple */
 };
+
+/* An address of cp.async is an operand of inline assembly: the compiler adds an offset to the index
+ * before it extends that to 64 bits, and the sum might have wrapped. */
+static bool is_immediate_offset(const struct ts_insn *insn,
+                                const struct ts__code_address *address) {
+  return insn->op != TS_OP_cp_async || !address->is_global || !address->offset;
+}
 
 static struct address_key key_of(const struct fold *f, const struct ts_insn *insn,
                                  const struct ts__code_address *address) {
   const struct ts_operand *base = ts_insn_operand(f->function, insn, address->base);
   const struct ts_operand *index = ts_insn_operand(f->function, insn, address->index);
-  return (struct address_key){base->kind,   base->index,    index->kind,
-                              index->index, address->scale, address->offset >> OFFSET_REACH_LOG2};
+  return (struct address_key){
+      base->kind,
+      base->index,
+      index->kind,
+      index->index,
+      address->scale,
+      is_immediate_offset(insn, address) ? address->offset >> OFFSET_REACH_LOG2 : address->offset};
 }
 
 static bool is_same_key(const struct address_key *a, const struct address_key *b) {
@@ -443,7 +455,9 @@ static int mark_addresses(struct fold *f) {
       if (!needs_address(f, insn, &addresses[i])) continue;
       failed = find_leader(f, &seen, id, &addresses[i], &leader);
       f->table->address_leader[id] = leader;
-      if (leader == id) f->table->insns[id].flags |= TS_CODE_ADDRESS;
+      if (leader != id) continue;
+      f->table->insns[id].flags |= TS_CODE_ADDRESS;
+      f->table->has_own_offset[id] = !is_immediate_offset(insn, &addresses[i]);
     }
   }
   ts__index_free(&seen.index, f->table->ctx->allocator);
@@ -463,7 +477,8 @@ int ts__code_find_folds(struct ts__code_table *table) {
   const struct ts_function *function = table->function;
   struct fold f = {table, function, ts_new_array(&table->scratch, bool, function->insns.count)};
   table->address_leader = ts_new_array(&table->scratch, uint32_t, function->insns.count);
-  if (!f.has_inner || !table->address_leader) return -1;
+  table->has_own_offset = ts_new_array(&table->scratch, bool, function->insns.count);
+  if (!f.has_inner || !table->address_leader || !table->has_own_offset) return -1;
   for (uint32_t id = 0; id < function->insns.count; id++)
     fold_insn(&f, id);
   for (uint32_t id = 0; id < function->insns.count; id++)

@@ -49,6 +49,7 @@ struct ts__code_table {
   /* The instruction that computes the address anew for a memory instruction; itself, or an earlier
    * one; TS_NONE without such an address. One per instruction: cp.async's global side. */
   uint32_t *address_leader;
+  bool *has_own_offset; /* such an address takes an addition more */
 };
 
 /* --- code_refs.c */

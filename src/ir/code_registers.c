@@ -1,11 +1,7 @@
 /* Registers per thread: the most words that are alive at once, and what a launch makes of it. */
 #include "ir/code_priv.h"
 
-enum {
-  LEAST_REGISTERS = 16,
-  MOST_REGISTERS = 255,
-  FILE_REGISTERS = 65536
-};
+enum { LEAST_REGISTERS = 16, MOST_REGISTERS = 255, FILE_REGISTERS = 65536 };
 
 static uint32_t block_threads(const struct ts_function *function) {
   uint32_t threads = 1;
@@ -38,7 +34,7 @@ static uint32_t respect_setmaxnreg(const struct ts_function *function, uint32_t 
 }
 
 uint32_t ts__code_registers(const struct ts__code_table *table, uint32_t peak_words) {
-  uint32_t registers = peak_words + 10;
+  uint32_t registers = peak_words + 6;
   if (registers < LEAST_REGISTERS) registers = LEAST_REGISTERS;
   if (registers > MOST_REGISTERS) registers = MOST_REGISTERS;
   return respect_setmaxnreg(table->function, registers);
