@@ -5,8 +5,8 @@ enum {
   BANK_COUNT = 32,
   WORD_BYTES = 4,
   LANE_COUNT = 32,
-  PIECE_BYTES = 16,     /* the widest access of a lane */
-  ROWS_EXTENT_MAX = 256 /* boxes have at most 256 elements in a dimension (DOC: CUDA driver API) */
+  PIECE_BYTES = 16,       /* the widest access of a lane */
+  BOX_BYTES_MAX = 1 << 20 /* more than any shared memory has: bounds what a damaged file can ask */
 };
 
 static uint64_t address_of(const struct ts_footprint *footprint, uint32_t lane) {
@@ -219,7 +219,7 @@ static void start_rows(struct ts__line_cursor *cursor, uint64_t base, uint64_t r
 static void start_box(struct ts__line_cursor *cursor, const struct ts_footprint *footprint,
                       const struct ts_shift *shift) {
   uint32_t elem_bytes = footprint->extent[0] ? footprint->size_bytes / footprint->extent[0] : 0;
-  uint64_t base = footprint->base;
+  uint64_t base = footprint->base, rows_left = BOX_BYTES_MAX;
   start_rows(cursor, base, 0);
   for (uint32_t i = 0; i < footprint->rank && i < 5; i++) {
     int64_t coordinate = (int64_t)footprint->coordinate[i] + (shift ? shift->coordinate[i] : 0);
@@ -228,9 +228,13 @@ static void start_box(struct ts__line_cursor *cursor, const struct ts_footprint 
     base += (uint64_t)(coordinate + first) * step;
     if (i == 0) {
       cursor->row_bytes = (uint64_t)count * elem_bytes;
+      if (cursor->row_bytes > BOX_BYTES_MAX) cursor->row_bytes = BOX_BYTES_MAX;
+      if (cursor->row_bytes) rows_left /= cursor->row_bytes;
     } else {
       cursor->stride_bytes[i - 1] = step;
-      cursor->extent[i - 1] = count < ROWS_EXTENT_MAX ? count : ROWS_EXTENT_MAX;
+      cursor->extent[i - 1] = count < rows_left ? count : (uint32_t)rows_left;
+      rows_left /= count ? count : 1;
+      rows_left += !rows_left;
     }
     if (!count) cursor->is_done = true;
   }

@@ -453,6 +453,29 @@ START_TEST(test_box_rows_share_lines) {
 }
 END_TEST
 
+START_TEST(test_damaged_boxes_end) {
+  struct ts__access access = make_box(INT32_MAX, INT32_MIN, -1);
+  uint64_t packed[64];
+  struct ts__line_cursor cursor;
+  ck_assert_uint_eq(collect(&access, NULL, 16, packed, 64), 0);
+  for (uint32_t rank = 0; rank <= 5; rank++)
+    for (uint32_t extent = 0; extent <= 2; extent++) {
+      access.footprint = (struct ts_footprint){
+          .kind = TS_FOOTPRINT_BOX, .rank = (uint8_t)rank, .size_bytes = UINT32_MAX};
+      access.footprint.base = UINT64_MAX - 5;
+      for (uint32_t i = 0; i < 5; i++) {
+        access.footprint.extent[i] = extent == 1 && i == 0 ? 1 : extent ? UINT32_MAX : 0;
+        access.footprint.stride_bytes[i] = UINT64_MAX / 3;
+      }
+      uint64_t count = 0, some;
+      ts__line_cursor_start(&cursor, &access, NULL);
+      while ((some = ts__line_cursor_next(&cursor, packed, 64)) > 0)
+        count += some;
+      ck_assert_uint_le(count, 2 << 20);
+    }
+}
+END_TEST
+
 START_TEST(test_bulk_lines) {
   static uint64_t packed[4096];
   struct ts__access access = {.mask = 1 << 5, .footprint = affine(227 * 1024, 96, 0)};
@@ -508,5 +531,5 @@ END_TEST
 int main(void) {
   return RUN_TESTS("model_nv_access", test_measured_patterns, test_affine_equals_lanes,
                    test_strides, test_matrix_rows, test_coalesce, test_box_lines,
-                   test_box_rows_share_lines, test_bulk_lines, test_l1);
+                   test_box_rows_share_lines, test_damaged_boxes_end, test_bulk_lines, test_l1);
 }
