@@ -142,6 +142,8 @@ enum ts_status ts__check_launch(struct ts_ctx *ctx, struct ts__program *program,
     launch.speed = ts_new_array(program->arena, struct ts__speed, program->code_count);
     if (!launch.speed) return ts_fail_memory(ctx);
   }
+  for (uint32_t i = 0; i < program->code_count; i++)
+    if (program->code[i].op == TS_OP_wgmma_fence) launch.has_wgmma = true;
   TS_TRY(ts__check_value_init(&launch));
   for (uint32_t i = 0; i < count; i++) {
     checks[i] = launch;

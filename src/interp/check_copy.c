@@ -294,15 +294,18 @@ static uint32_t first_word(const struct ts__warp *warp, const uint32_t *register
   return registers ? (uint32_t)((registers - warp->local) / TS__LANES) : 0;
 }
 
+/* least: what has to be fenced: registers of A may be read before, accumulators may not. */
 static void check_fence(struct ts__warp *warp, const struct ts__code *code, uint32_t first,
-                        uint32_t count) {
+                        uint32_t count, enum ts__dirt least) {
   const struct ts__unset *unset = &warp->block->check->unset[warp->index];
   for (uint32_t w = first; w < first + count; w++) {
-    if (!unset->is_dirty[w]) continue;
+    if (unset->is_dirty[w] < (uint8_t)least) continue;
+    bool was_read = unset->is_dirty[w] == TS__WAS_READ;
     ts__hazard(warp, code, TS_DIAG_RACE_WGMMA_FENCE, TS_NONE, unset->writer[w],
-               "wgmma.fence (warpgroup_arrive) between the write and the wgmma",
-               "%s uses registers that were written since the last wgmma.fence",
-               ts_op_info((enum ts_op)code->op)->mnemonic);
+               "wgmma.fence (warpgroup_arrive) between the access and the wgmma",
+               "%s %s registers that were %s since the last wgmma.fence",
+               ts_op_info((enum ts_op)code->op)->mnemonic, was_read ? "accumulates in" : "uses",
+               was_read ? "read" : "written");
     return;
   }
 }
@@ -348,8 +351,8 @@ void ts__check_wgmma_registers(struct ts__warp *warp, const struct ts__code *cod
   struct ts__unset *unset = &warp->block->check->unset[warp->index];
   uint32_t c = first_word(warp, registers->accumulator), a = first_word(warp, registers->a);
   uint32_t a_words = registers->a ? registers->a_words : 0;
-  check_fence(warp, code, c, registers->c_words);
-  check_fence(warp, code, a, a_words);
+  check_fence(warp, code, c, registers->c_words, TS__WAS_READ);
+  check_fence(warp, code, a, a_words, TS__WAS_WRITTEN);
   check_a(warp, code, a, a_words);
   if (registers->is_zeroed)
     memset(&unset->local[c * TS__WORD_BYTES], 0,

@@ -35,14 +35,17 @@ struct ts__chunk_tag {
   uint16_t swizzle;
 };
 
+enum ts__dirt { TS__CLEAN, TS__WAS_READ, TS__WAS_WRITTEN };
+
 /* What a warp's registers hold that was never set: bit l of a mask is lane l. */
 struct ts__unset {
-  bool is_active;    /* some register may hold such a value */
-  uint32_t *regs;    /* by word offset of a component's first slot */
-  uint32_t *local;   /* [word][byte]: of local arrays */
-  uint8_t *is_dirty; /* [word]: written by a generic instruction since the last wgmma.fence */
-  uint32_t *writer;  /* [word]: instruction of that write */
-  uint32_t origin;   /* instruction that brought the newest unset value in */
+  bool is_active;  /* some register may hold such a value */
+  uint32_t *regs;  /* by word offset of a component's first slot */
+  uint32_t *local; /* [word][byte]: of local arrays */
+  uint8_t
+      *is_dirty;    /* [word]: by a generic instruction since the last wgmma.fence: enum ts__dirt */
+  uint32_t *writer; /* [word]: that instruction */
+  uint32_t origin;  /* instruction that brought the newest unset value in */
   enum ts_diag_code origin_kind;
   uint32_t loaded; /* lanes (ldmatrix: rows) for which the load now executing found such bytes */
 };
@@ -88,6 +91,7 @@ struct ts__check {
   struct ts__check_run *run;
   struct ts_race race;          /* with tensor memory, the tensor core is a warp more */
   struct ts_global_race tensor; /* tensor memory */
+  bool has_wgmma;               /* so that reads of registers matter */
   bool free_races;              /* something is not ordered with freeing tensor memory */
   struct ts__phase_clocks barriers[TS__NAMED_BARRIERS + TS__GROUP_SCOPES]; /* then of groups */
   TS_VEC(struct ts__phase_clocks) mbarriers;

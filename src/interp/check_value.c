@@ -269,7 +269,16 @@ static enum ts__step step_load(struct ts__warp *warp, const struct ts__code *cod
 static void mark_dirty(struct ts__unset *unset, const struct ts__code *code, uint32_t first_word,
                        uint32_t word_count) {
   for (uint32_t w = first_word; w < first_word + word_count; w++) {
-    unset->is_dirty[w] = 1;
+    unset->is_dirty[w] = TS__WAS_WRITTEN;
+    unset->writer[w] = code->insn;
+  }
+}
+
+static void mark_read(struct ts__unset *unset, const struct ts__code *code, uint32_t first_word,
+                      uint32_t word_count) {
+  for (uint32_t w = first_word; w < first_word + word_count; w++) {
+    if (unset->is_dirty[w]) continue;
+    unset->is_dirty[w] = TS__WAS_READ;
     unset->writer[w] = code->insn;
   }
 }
@@ -299,6 +308,16 @@ static uint32_t local_mask(const struct ts__unset *unset, const struct ts__code 
   return mask;
 }
 
+/* The words of all components at an index. */
+static void mark_components(struct ts__unset *unset, const struct ts__code *code, int64_t index) {
+  struct byte_range first, last;
+  if (!component_bytes(code, index, 0, &first) ||
+      !component_bytes(code, index, code->lanes - 1u, &last))
+    return;
+  uint32_t word = (uint32_t)(first.first / TS__WORD_BYTES);
+  mark_read(unset, code, word, (uint32_t)(last.last / TS__WORD_BYTES) - word + 1);
+}
+
 static enum ts__step step_ld_local(struct ts__warp *warp, const struct ts__code *code) {
   struct ts__unset *unset = unset_of(warp);
   uint32_t masks[TS_MAX_VECTOR_LANES] = {0}, active = warp->active, any = 0;
@@ -319,6 +338,9 @@ static enum ts__step step_ld_local(struct ts__warp *warp, const struct ts__code 
       }
     any |= masks[i] & active;
   }
+  if (warp->block->check->has_wgmma)
+    for (uint32_t rest = is_uniform ? 1 : active; rest; rest &= rest - 1)
+      mark_components(unset, code, (int64_t)index[ts__first_lane(rest)]);
   enum ts__step step = run(warp, code);
   if (any && !unset->is_active) {
     unset->is_active = true;

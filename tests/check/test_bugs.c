@@ -344,6 +344,36 @@ START_TEST(test_h073_parity_of_loop) {
 }
 END_TEST
 
+/* Each block of a pair loads half of a tile for both, step by step: one with fewer steps leaves the
+ * other waiting for bytes that nobody sends. */
+START_TEST(test_h075_unequal_steps) {
+  static const char pattern[] =
+      HEAD "region r1 in r0 head b0\nregion r2 in r0 head b2\nregion r3 in r2 head b3\n" START
+           "  %3 = eq u32 %2, 0\n  %4 = sreg u32 {which=cluster_ctarank}\n"
+           "  %5 = mul u32 %4, 256\n  %6 = add u32 s0, %5\n  %7 = eq u32 %4, 0\n"
+           "  %8 = select u32 %7, 2, $A\n  cbr %3, b1, b2, b2\n"
+           "b1 in r1:\n  mbarrier.init s1, 1\n  %9 = add u32 s1, 8\n  mbarrier.init %9, 1\n"
+           "  br b2\nb2 in r0:\n  cluster.sync\n  cbr %3, b3, b5, b5\nb3 in r2:\n"
+           "  mbarrier.arrive.expect_tx s1, 512\n  bulk.load.multicast %6, %0, 256, s1, 3\n"
+           "  mbarrier.wait s1, 0\n  %10 = lt u32 1, %8\n  cbr %10, b4, b5, b5\nb4 in r3:\n"
+           "  %11 = add u32 s1, 8\n  %12 = add u32 %6, 512\n"
+           "  mbarrier.arrive.expect_tx %11, 512\n"
+           "  bulk.load.multicast %12, %0, 256, %11, 3\n  mbarrier.wait %11, 0\n  br b5\n"
+           "b5 in r0:\n  cluster.sync\n" END;
+  for (int schedule = 0; schedule < SCHEDULES; schedule++)
+    for (int equal = 0; equal < 2; equal++) {
+      char body[4096];
+      struct kernel k;
+      fill(body, sizeof body, pattern, equal ? "2" : "1");
+      enum ts_status status = run_clusters(&k, body, 2, 2, 32, schedule);
+      ck_assert_msg(status == (equal ? TS_OK : TS_DEADLOCK), "%d: %s", equal,
+                    kernel_message(&k, 0));
+      ck_assert_int_eq(has(&k, TS_DIAG_DEADLOCK), !equal);
+      kernel_end(&k);
+    }
+}
+END_TEST
+
 START_TEST(test_h076_declared_count) {
   static const char pattern[] = HEAD REGION START IF_FIRST "  mbarrier.init s1, $A\n" JOIN
                                                            "  bar.sync 0, 0\n  mbarrier.arrive s1\n"
@@ -415,6 +445,6 @@ int main(void) {
                    test_h062_empty_groups, test_h063_read_then_atomic, test_h064_unordered_updates,
                    test_h065_arrivals, test_h066_barrier_bytes, test_h069_blocks_exchange,
                    test_h070_divergent_barrier, test_h071_missing_copy, test_h072_producer_count,
-                   test_h073_parity_of_loop, test_h076_declared_count, test_h082_order_of_vectors,
-                   test_h130_column_access, test_h131_wide_access);
+                   test_h073_parity_of_loop, test_h075_unequal_steps, test_h076_declared_count,
+                   test_h082_order_of_vectors, test_h130_column_access, test_h131_wide_access);
 }

@@ -280,6 +280,12 @@ START_TEST(test_wgmma_fence) {
   "  st.local f32 a0, 3, 0\n"
   finds(WGMMA "$A  wgmma.ss f32 f16 " A128 ", " B128 ", a0, 0, 1" SHAPE DONE,
         "  wgmma.fence\n" CLEAR, CLEAR "  wgmma.fence\n", TS_DIAG_RACE_WGMMA_FENCE, &setting);
+  /* Reading what the next product accumulates in. */
+  finds(WGMMA "  wgmma.fence\n" CLEAR "  wgmma.fence\n  wgmma.ss f32 f16 " A128 ", " B128
+              ", a0, 0, 1" SHAPE "  wgmma.commit\n  wgmma.wait 0\n  %5 = ld.local f32 a0, 1\n"
+              "  st.global f32 %1, %2, %5 {scale=4}\n$A  wgmma.ss f32 f16 " A128 ", " B128
+              ", a0, 0, 1" SHAPE DONE,
+        "", "  wgmma.fence\n", TS_DIAG_RACE_WGMMA_FENCE, &setting);
   /* Accumulators that nobody has cleared. */
   finds(WGMMA "  wgmma.fence\n  wgmma.ss f32 f16 " A128 ", " B128 ", a0, 0, $A" SHAPE DONE, "1",
         "0", TS_DIAG_UNSET_LOCAL, &setting);
