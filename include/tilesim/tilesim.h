@@ -269,6 +269,11 @@ struct ts_time_settings {
   uint32_t registers_per_thread; /* 0: estimated */
   const char *events_path;       /* an event file to read instead of running, or NULL */
   int full_run;                  /* interpret every block with values, not addresses alone */
+  const char *spans_path;        /* file of spans to write, or NULL (docs/timing.md) */
+  const char *chrome_path;       /* Chrome trace to write, for Perfetto, or NULL */
+  /* As in struct ts_run_settings, while blocks are interpreted. */
+  void (*progress)(void *user, uint64_t done_blocks, uint64_t all_blocks);
+  void *progress_user;
 };
 
 /* How long the open case would take on the machine. settings may be NULL. *time is valid until the

@@ -1,13 +1,15 @@
 /* Inside of the public API: the simulation, its arguments, generated input and .npy files.
  *
  * Files: sim.c (life, machine, diagnostics, statistics), case.c (opening, launch.json), argument.c
- * (setters), init.c (generated content), npy.c, shape.c, run.c, output.c, events.c, fidelity.c. */
+ * (setters), init.c (generated content), npy.c, shape.c, run.c, output.c, events.c, fidelity.c, time.c
+ * and spans.c. */
 #ifndef TS_API_API_PRIV_H
 #define TS_API_API_PRIV_H
 
 #include "base/file.h"
 #include "front/tvm/tvm.h"
 #include "interp/interp.h"
+#include "model/model.h"
 #include "num/num.h"
 #include "tilesim/event.h"
 #include "tilesim/tilesim.h"
@@ -172,6 +174,19 @@ unsigned ts__edit_distance(const char *a, const char *b, unsigned limit);
 enum ts_result ts__prepare_run(struct ts_sim *sim);
 /* The tables of the event stream, in the run's arena. */
 enum ts_status ts__describe_program(struct ts_sim *sim, struct ts_trace_program *program);
+
+/* --- spans to files (spans.c) */
+
+struct ts__span_writer;
+/* *writer is NULL when the settings name no file. The program is read while the writer is open. */
+enum ts_status ts__span_writer_open(struct ts_ctx *ctx, const struct ts_time_settings *settings,
+                                    const struct ts_machine *machine,
+                                    const struct ts_trace_program *program,
+                                    struct ts__span_writer **writer);
+/* NULL for no writer. */
+struct ts_span_sink *ts__span_writer_sink(struct ts__span_writer *writer);
+/* Keeps or removes the files, and frees the writer. NULL is fine. */
+enum ts_status ts__span_writer_close(struct ts__span_writer *writer, bool is_kept);
 
 /* --- instructions by name (num.c, num_matrix.c) */
 

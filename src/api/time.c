@@ -108,9 +108,15 @@ static enum ts_status copy_report(struct ts_sim *sim, const struct ts_time_repor
 
 /* --- running */
 
-static enum ts_status feed_live(struct ts_sim *sim, struct ts_sink *sink) {
-  struct ts_run_options options = {
-      .machine = &sim->machine, .schedule = TS_SCHEDULE_EAGER, .worker_count = 1, .sink = sink};
+static enum ts_status feed_live(struct ts_sim *sim, const struct ts_time_settings *settings,
+                                struct ts_sink *sink) {
+  struct ts_run_options options = {.machine = &sim->machine,
+                                   .schedule = TS_SCHEDULE_EAGER,
+                                   .worker_count = 1,
+                                   .sink = sink,
+                                   .addresses_only = sim->addresses_only,
+                                   .progress = settings->progress,
+                                   .progress_user = settings->progress_user};
   return ts_interp_run(&sim->ctx, ts_tvm_module(sim->tvm), &sim->plan, &sim->memory, &options,
                        &sim->stats);
 }
@@ -121,11 +127,17 @@ static enum ts_status time_program(struct ts_sim *sim, const struct ts_time_sett
   struct ts_model_nv_options options = {.machine = &sim->machine,
                                         .registers_per_thread = settings->registers_per_thread};
   struct ts_model_nv *model;
+  struct ts__span_writer *spans;
   const struct ts_time_report *report;
-  TS_TRY(ts_model_nv_open(&sim->ctx, &options, program, &model));
-  struct ts_sink *sink = ts_model_nv_sink(model);
-  enum ts_status status = reader ? ts_trace_replay(&sim->ctx, reader, sink) : feed_live(sim, sink);
+  TS_TRY(ts__span_writer_open(&sim->ctx, settings, &sim->machine, program, &spans));
+  options.spans = ts__span_writer_sink(spans);
+  enum ts_status status = ts_model_nv_open(&sim->ctx, &options, program, &model);
+  struct ts_sink *sink = status == TS_OK ? ts_model_nv_sink(model) : NULL;
+  if (status == TS_OK)
+    status = reader ? ts_trace_replay(&sim->ctx, reader, sink) : feed_live(sim, settings, sink);
   if (status == TS_OK) status = ts_model_nv_finish(model, &report);
+  enum ts_status closed = ts__span_writer_close(spans, status == TS_OK);
+  if (status == TS_OK) status = closed;
   if (status == TS_OK) status = copy_report(sim, report, time);
   ts_model_nv_close(model);
   return status;
@@ -150,6 +162,7 @@ enum ts_result ts_sim_time(struct ts_sim *sim, const struct ts_time_settings *se
   ts__run_clear(sim);
   if (settings->events_path) return ts__result(time_file(sim, settings, time));
   if (!sim->tvm) return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_ARG_MISSING, "no case is open");
+  sim->addresses_only = !settings->full_run;
   TS__TRY_RESULT(ts__prepare_run(sim));
   TS__TRY_RESULT(ts__result(ts__describe_program(sim, &program)));
   return ts__result(time_program(sim, settings, &program, NULL, time));
