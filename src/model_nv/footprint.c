@@ -271,18 +271,21 @@ static uint32_t next_of_list(struct ts__line_cursor *cursor, uint64_t *packed, u
 }
 
 /* The next line of the rows, or 0. */
-static uint64_t next_of_rows(struct ts__line_cursor *cursor) {
+static inline uint64_t next_of_rows(struct ts__line_cursor *cursor) {
   if (cursor->is_done) return 0;
-  uint64_t start = cursor->line * TS__LINE_BYTES;
+  uint64_t line = cursor->line, start = line * TS__LINE_BYTES;
   uint64_t first = cursor->first_byte > start ? cursor->first_byte : start;
-  uint64_t last = cursor->line == cursor->last ? cursor->end_byte - 1 : start + TS__LINE_BYTES - 1;
-  uint64_t packed = cursor->line << 4 | sector_span(first, last);
-  if (cursor->line++ != cursor->last) return packed;
+  uint64_t last = start + TS__LINE_BYTES - 1;
+  if (line != cursor->last) {
+    cursor->line++;
+    return line << 4 | sector_span(first, last);
+  }
+  last = cursor->end_byte - 1;
   if (next_row(cursor))
     start_row(cursor);
   else
     cursor->is_done = true;
-  return packed;
+  return line << 4 | sector_span(first, last);
 }
 
 uint32_t ts__line_cursor_next(struct ts__line_cursor *cursor, uint64_t *packed, uint32_t limit) {

@@ -310,11 +310,11 @@ static void touch_copy(struct pass *pass, uint32_t side, const struct touch *tou
 static uint32_t draw(const struct pass *pass, const uint64_t *packed, uint32_t count,
                      struct touch *touches) {
   uint32_t shift = pass->settings->sample_shift, kept = 0;
-  uint64_t mask = (UINT64_C(1) << shift) - 1;
+  uint64_t mask = (UINT64_C(1) << shift) - 1; /* 0: all lines are */
   for (uint32_t i = 0; i < count; i++) {
     uint64_t line = ts__line_of(packed[i]), number = line >> shift;
-    if (shift && (line & mask) != (mix(number) & mask)) continue;
-    touches[kept++] = (struct touch){number, ts__sectors_of(packed[i])};
+    touches[kept] = (struct touch){number, ts__sectors_of(packed[i])};
+    kept += (line & mask) == (number * golden >> 32 & mask);
   }
   return kept;
 }
