@@ -24,8 +24,8 @@ static void describe(struct ts__code_table *table, uint32_t id) {
 static int order(struct ts__code_table *table, struct ts_code *code) {
   struct ts__code_values values;
   uint32_t peak_words = 0;
-  int failed = ts__code_values_init(&values, table) ||
-               ts__code_find_order(table, &values, &peak_words);
+  int failed =
+      ts__code_values_init(&values, table) || ts__code_find_order(table, &values, &peak_words);
   ts__code_values_free(&values);
   code->registers_per_thread = ts__code_registers(table, peak_words);
   return failed ? -1 : 0;
@@ -40,7 +40,9 @@ static int derive(struct ts__code_table *table, struct ts_code *code) {
     return -1;
   for (uint32_t id = 0; id < insn_count; id++)
     describe(table, id);
-  if (ts__code_find_refs(table) || ts__code_find_folds(table) || order(table, code)) return -1;
+  if (ts__code_find_refs(table) || ts__code_find_folds(table) || ts__code_find_regions(table) ||
+      order(table, code))
+    return -1;
   struct ts_code_ref *refs = ts_new_array(table->out, struct ts_code_ref, table->refs.count);
   if (!refs) return -1;
   if (table->refs.count) memcpy(refs, table->refs.data, table->refs.count * sizeof *refs);

@@ -49,6 +49,7 @@ struct ts__code_table {
   /* The instruction that computes the address anew for a memory instruction; itself, or an earlier
    * one; TS_NONE without such an address. One per instruction: cp.async's global side. */
   uint32_t *address_leader;
+  uint32_t *region_end; /* by block: one past the last block of its region */
   bool *has_own_offset; /* such an address takes an addition more */
 };
 
@@ -68,6 +69,9 @@ int ts__code_find_refs(struct ts__code_table *table);
 
 /* --- code_fold.c */
 int ts__code_find_folds(struct ts__code_table *table);
+
+/* --- code_regions.c */
+int ts__code_find_regions(struct ts__code_table *table);
 
 /* --- code_values.c */
 

@@ -1,7 +1,12 @@
 /* Registers per thread: the most words that are alive at once, and what a launch makes of it. */
 #include "ir/code_priv.h"
 
-enum { LEAST_REGISTERS = 16, MOST_REGISTERS = 255, FILE_REGISTERS = 65536 };
+enum {
+  OTHER_REGISTERS = 6, /* FITTED: stack pointer, scratch, alignment of vectors */
+  LEAST_REGISTERS = 16,
+  MOST_REGISTERS = 255,
+  FILE_REGISTERS = 65536
+};
 
 static uint32_t block_threads(const struct ts_function *function) {
   uint32_t threads = 1;
@@ -33,8 +38,28 @@ static uint32_t respect_setmaxnreg(const struct ts_function *function, uint32_t 
   return share < most ? share : most;
 }
 
+/* Words of the largest accumulator of wgmma, 0 without one. */
+static uint32_t accumulator_words(const struct ts_function *function) {
+  uint64_t most = 0;
+  struct ts__code_access accesses[TS__MAX_ACCESSES];
+  for (size_t i = 0; i < function->insns.count; i++) {
+    const struct ts_insn *insn = &function->insns.data[i];
+    if (insn->op < TS_OP_wgmma_ss || insn->op > TS_OP_wgmma_sp_rs) continue;
+    uint32_t count = ts__code_accesses(function, insn, accesses);
+    for (uint32_t k = 0; k < count; k++) {
+      uint64_t words = function->arrays.data[accesses[k].array].size_bytes / 4;
+      if (accesses[k].is_def && words > most) most = words;
+    }
+  }
+  return (uint32_t)most;
+}
+
+/* Accumulators of wgmma start at register 24 at the earliest; whatever else is alive fills the
+ * registers below first (MEASURED: 24 + 32 + 2 and 24 + 128 + 2 for plain TMA GEMMs). */
 uint32_t ts__code_registers(const struct ts__code_table *table, uint32_t peak_words) {
-  uint32_t registers = peak_words + 6;
+  uint32_t accumulators = accumulator_words(table->function);
+  uint32_t registers = peak_words + (accumulators ? 4 : OTHER_REGISTERS);
+  if (accumulators && registers < accumulators + 26) registers = accumulators + 26;
   if (registers < LEAST_REGISTERS) registers = LEAST_REGISTERS;
   if (registers > MOST_REGISTERS) registers = MOST_REGISTERS;
   return respect_setmaxnreg(table->function, registers);

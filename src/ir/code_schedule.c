@@ -22,7 +22,9 @@ enum {
   MAX_CANDIDATES = 24, /* looked at for one that frees registers */
   REGISTER_RESERVE = 16,
   WORDS_PER_EARLY_ADDRESS = 3,
-  MAX_EARLY_ADDRESS_WORDS = 24
+  MAX_EARLY_ADDRESS_WORDS = 24,
+  MAX_HEIGHT = 600,
+  PLACES_PER_CYCLE = 4 /* so many places later in the program are worth a cycle of height */
 };
 
 bool ts__code_is_ordered(enum ts_op op) {
@@ -101,7 +103,7 @@ struct schedule {
   struct heap ready, waiting; /* operands are there; or will be */
   uint32_t *ready_at;         /* by instruction: cycle */
   uint32_t *uses_left;        /* by storage, in this block */
-  uint32_t block, now, early_words, budget_words, peak_words;
+  uint32_t region, last_block, now, early_words, budget_words, peak_words;
   bool out_of_memory;
 };
 
@@ -284,10 +286,18 @@ static void link_insn(struct schedule *s, uint32_t id) {
 
 /* --- the list */
 
+/* What is far from the end anyway comes in the order of the program: chains of many sections are not
+ * started all at once. */
+static int64_t urgency(const struct schedule *s, uint32_t id) {
+  int64_t height = s->height[id] < MAX_HEIGHT ? s->height[id] : MAX_HEIGHT;
+  return height * PLACES_PER_CYCLE - (int64_t)id;
+}
+
 /* What costs nothing happens at once. */
 static bool is_longer(const struct schedule *s, uint32_t a, uint32_t b) {
   if (is_free(s, a) != is_free(s, b)) return is_free(s, a);
-  return s->height[a] != s->height[b] ? s->height[a] > s->height[b] : a < b;
+  int64_t x = urgency(s, a), y = urgency(s, b);
+  return x != y ? x > y : a < b;
 }
 
 static bool is_earlier(const struct schedule *s, uint32_t a, uint32_t b) {
@@ -351,7 +361,7 @@ static uint32_t freed_words(const struct schedule *s, uint32_t id) {
     struct ts_code_ref ref = s->values->refs.data[span->first + i];
     for (uint32_t k = 0; k < ref.count; k++) {
       uint32_t storage = ref.first + k;
-      if (s->uses_left[storage] != 1 || ts__code_is_live_out(s->values, s->block, storage))
+      if (s->uses_left[storage] != 1 || ts__code_is_live_out(s->values, s->last_block, storage))
         continue;
       words += ts__code_storage_words(s->values, storage);
     }
@@ -378,7 +388,7 @@ static void take_registers(struct schedule *s, uint32_t id) {
     struct ts_code_ref ref = v->refs.data[span->first + i];
     for (uint32_t k = 0; k < ref.count; k++) {
       uint32_t storage = ref.first + k;
-      if (--s->uses_left[storage] == 0 && !ts__code_is_live_out(v, s->block, storage))
+      if (--s->uses_left[storage] == 0 && !ts__code_is_live_out(v, s->last_block, storage))
         ts__code_set_alive(v, storage, false);
     }
   }
@@ -386,7 +396,7 @@ static void take_registers(struct schedule *s, uint32_t id) {
     struct ts_code_ref ref = v->refs.data[span->first + i];
     for (uint32_t k = 0; k < ref.count; k++) {
       uint32_t storage = ref.first + k;
-      bool is_read = s->uses_left[storage] || ts__code_is_live_out(v, s->block, storage);
+      bool is_read = s->uses_left[storage] || ts__code_is_live_out(v, s->last_block, storage);
       ts__code_set_alive(v, storage, is_read);
     }
   }
@@ -442,35 +452,54 @@ static void issue(struct schedule *s, uint32_t id, uint32_t rank) {
 
 /* Addresses with an addition of their own are computed well ahead of their use (MEASURED: 8 of them in
  * the loop of a GEMM with cp.async take 22 registers, 16 take no more). */
-static uint32_t early_address_words(const struct schedule *s, const struct ts_block *block) {
+static uint32_t early_address_words(const struct schedule *s, uint32_t first, uint32_t last) {
   uint32_t words = 0;
-  for (uint32_t id = block->first_insn; id < block->first_insn + block->insn_count; id++)
+  for (uint32_t id = first; id < last; id++)
     if (s->table->has_own_offset[id]) words += WORDS_PER_EARLY_ADDRESS;
   return words < MAX_EARLY_ADDRESS_WORDS ? words : MAX_EARLY_ADDRESS_WORDS;
 }
 
-static void order_block(struct schedule *s, uint32_t number) {
-  const struct ts_block *block = &s->function->blocks.data[number];
-  uint32_t first = block->first_insn, body = block->insn_count - 1, rank = 0;
+static void start_region(struct schedule *s, uint32_t first_block, uint32_t end_block) {
   s->edges.count = s->readers.count = s->since_fence.count = s->since_wait.count = 0;
   for (int space = 0; space < TS_SPACE_COUNT; space++)
     s->loads[space].count = s->stores[space].count = 0;
   s->last_ordered = s->last_fence = s->last_wait = TS_NONE;
-  s->block = number;
-  s->early_words = early_address_words(s, block);
+  s->region = first_block;
+  s->last_block = end_block - 1;
   s->now = 0;
-  for (uint32_t id = first; id < first + body; id++)
+}
+
+/* Links all but the last instruction. What a small if does waits for its predicate. */
+static void link_region(struct schedule *s, uint32_t first, uint32_t last) {
+  uint32_t guard = TS_NONE, join = TS_NONE;
+  for (uint32_t id = first; id < last; id++) {
+    const struct ts_insn *insn = &s->function->insns.data[id];
+    if (insn->block == join) guard = TS_NONE;
     link_insn(s, id);
+    add_edge(s, guard, id, 0);
+    if (insn->op != TS_OP_cbr) continue;
+    guard = id;
+    join = ts_insn_operand(s->function, insn, 3)->index;
+  }
+}
+
+static void order_region(struct schedule *s, uint32_t first_block, uint32_t end_block) {
+  const struct ts_block *blocks = s->function->blocks.data;
+  uint32_t first = blocks[first_block].first_insn, rank = 0;
+  uint32_t last = blocks[end_block - 1].first_insn + blocks[end_block - 1].insn_count - 1;
+  start_region(s, first_block, end_block);
+  s->early_words = early_address_words(s, first, last);
+  link_region(s, first, last);
   if (s->out_of_memory) return;
-  find_heights(s, first, body);
-  count_uses(s, first, body + 1);
-  ts__code_enter_block(s->values, number);
+  find_heights(s, first, last - first);
+  count_uses(s, first, last + 1 - first);
+  ts__code_enter_block(s->values, first_block);
   if (s->values->live_words > s->peak_words) s->peak_words = s->values->live_words;
-  for (uint32_t id = first; id < first + body; id++)
+  for (uint32_t id = first; id < last; id++)
     if (!s->wait_count[id]) heap_push(s, &s->waiting, id);
   while (s->ready.count || s->waiting.count)
     issue(s, choose(s), rank++);
-  issue(s, first + body, rank);
+  issue(s, last, rank);
   ts__code_leave_block(s->values);
 }
 
@@ -511,8 +540,9 @@ int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *va
                        .budget_words = ts__code_register_limit(table->function) - REGISTER_RESERVE};
   if (allocate(&s)) return -1;
   find_async_arrays(&s);
-  for (uint32_t i = 0; i < table->function->blocks.count && !s.out_of_memory; i++)
-    order_block(&s, i);
+  for (uint32_t i = 0; i < table->function->blocks.count && !s.out_of_memory;
+       i = table->region_end[i])
+    order_region(&s, i, table->region_end[i]);
   ts_vec_free(&s.edges, s.allocator);
   ts_vec_free(&s.readers, s.allocator);
   ts_vec_free(&s.since_fence, s.allocator);

@@ -60,8 +60,8 @@ static void fresh_parts(struct ts__code_values *v, uint32_t reg) {
 
 /* --- what moves name */
 
-static struct ts__code_part operand_part(const struct ts__code_values *v, const struct ts_operand *operand,
-                                uint32_t i) {
+static struct ts__code_part operand_part(const struct ts__code_values *v,
+                                         const struct ts_operand *operand, uint32_t i) {
   struct ts__code_part part = {ROOT_CONSTANT, 0};
   if (operand->kind != TS_OPERAND_REG) return part;
   uint32_t lanes = v->table->function->regs.data[operand->index].type.lanes;
@@ -69,7 +69,8 @@ static struct ts__code_part operand_part(const struct ts__code_values *v, const 
 }
 
 /* Words of several parts must be put together: a new root for those. */
-static void settle_words(struct ts__code_values *v, struct ts__code_part *parts, uint32_t lanes, unsigned bits) {
+static void settle_words(struct ts__code_values *v, struct ts__code_part *parts, uint32_t lanes,
+                         unsigned bits) {
   if (bits >= TS__WORD_BITS) return;
   uint32_t per_word = TS__WORD_BITS / bits;
   for (uint32_t first = 0; first < lanes; first += per_word) {
@@ -91,7 +92,8 @@ static void name_parts(struct ts__code_values *v, const struct ts_insn *insn) {
   struct ts_type type = v->table->function->regs.data[insn->dst].type;
   unsigned bits = bits_of(type.dtype);
   uint64_t index = 0;
-  const struct ts_operand *a = insn->operand_count ? ts_insn_operand(v->table->function, insn, 0) : NULL;
+  const struct ts_operand *a =
+      insn->operand_count ? ts_insn_operand(v->table->function, insn, 0) : NULL;
   switch (insn->op) {
   case TS_OP_mov:
     for (uint32_t i = 0; i < type.lanes; i++)
@@ -119,8 +121,9 @@ static void name_parts(struct ts__code_values *v, const struct ts_insn *insn) {
     uint32_t at = 0;
     for (uint32_t k = 0; k < insn->operand_count; k++) {
       const struct ts_operand *operand = ts_insn_operand(v->table->function, insn, k);
-      uint32_t lanes =
-          operand->kind == TS_OPERAND_REG ? v->table->function->regs.data[operand->index].type.lanes : 1;
+      uint32_t lanes = operand->kind == TS_OPERAND_REG
+                           ? v->table->function->regs.data[operand->index].type.lanes
+                           : 1;
       for (uint32_t i = 0; i < lanes && at < type.lanes; i++)
         parts[at++] = operand_part(v, operand, i);
     }
@@ -218,8 +221,10 @@ static void name_folded(struct ts__code_values *v, uint32_t id) {
   for (uint32_t k = 0; k < insn->operand_count; k++) {
     const struct ts_operand *operand = ts_insn_operand(function, insn, k);
     if (operand->kind != TS_OPERAND_REG || !takes_registers(v, operand->index)) continue;
-    if (only && only->index != operand->index) only = NULL;
-    else only = operand;
+    if (only && only->index != operand->index)
+      only = NULL;
+    else
+      only = operand;
   }
   if (!only || function->regs.data[only->index].type.lanes != type.lanes ||
       ts__code_words(function->regs.data[only->index].type) > ts__code_words(type))
@@ -270,8 +275,8 @@ static void find_storages(struct ts__code_values *v, uint32_t id) {
   const struct ts_code_ref *refs = &v->table->refs.data[code->first_ref];
   struct ts__code_address addresses[TS__MAX_ADDRESSES];
   uint32_t leader = v->table->address_leader[id];
-  bool follows = leader != TS_NONE && leader != id &&
-                 ts__code_addresses(function, insn, addresses) > 0;
+  bool follows =
+      leader != TS_NONE && leader != id && ts__code_addresses(function, insn, addresses) > 0;
   struct ts__code_span *span = &v->spans[id];
   span->first = (uint32_t)v->refs.count;
   for (uint32_t k = 0; k < insn->operand_count; k++) {
