@@ -124,6 +124,9 @@ static enum ts_status init_block(struct ts__check *check) {
   TS_TRY(ts__check_tensor_init(check));
   check->race.order = check->order;
   if (program->blocks_per_cluster > 1) TS_TRY(ts_race_init_peers(check->ctx, &check->race));
+  TS_TRY(
+      ts_use_init(check->ctx, &check->use, program->shared_bytes, 1u << check->race.granule_shift));
+  TS_TRY(ts__check_box_block_init(check));
   return ts__check_value_block_init(check);
 }
 
@@ -144,6 +147,7 @@ enum ts_status ts__check_launch(struct ts_ctx *ctx, struct ts__program *program,
   }
   for (uint32_t i = 0; i < program->code_count; i++)
     if (program->code[i].op == TS_OP_wgmma_fence) launch.has_wgmma = true;
+  TS_TRY(ts__check_box_init(&launch));
   TS_TRY(ts__check_value_init(&launch));
   for (uint32_t i = 0; i < count; i++) {
     checks[i] = launch;
@@ -153,26 +157,33 @@ enum ts_status ts__check_launch(struct ts_ctx *ctx, struct ts__program *program,
   return TS_OK;
 }
 
-void ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *program) {
-  if (!program->check) return;
+enum ts_status ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *program,
+                                    enum ts_status status) {
+  if (!program->check) return status;
+  if (program->check->boxes && ts__check_box_launch_end(ctx, program, status == TS_OK))
+    status = TS_HAZARD;
   if (program->check->speed) ts__check_speed_report(program->check);
   if (program->check->run) free_shadows(program->check->run);
   ts__check_order_launch_end(program->check);
   for (uint32_t i = 0; i < program->blocks_per_unit; i++) {
     ts_race_free(&program->check[i].race);
     ts_global_race_free(&program->check[i].tensor);
+    ts_use_free(&program->check[i].use);
     ts_vec_free(&program->check[i].mbarriers, ctx->allocator);
   }
+  return status;
 }
 
 void ts__check_block_start(struct ts__block *block) {
   struct ts__check *check = block->check;
   ts_race_reset(&check->race, block->index);
   ts__check_order_block(block);
+  ts_use_reset(&check->use);
   memset(check->barriers, 0, sizeof check->barriers);
   memset(check->tags, 0, check->tag_count * sizeof *check->tags);
   check->mbarriers.count = 0;
   check->copy_count = 0;
+  check->box_signature = 0;
   check->held.conflict.kind = TS_CONFLICT_NONE;
   check->free_races = false;
   ts__check_value_block(block);
@@ -198,7 +209,11 @@ void ts__check_counts(struct ts__block *block) {
   }
 }
 
-void ts__check_block_end(struct ts__block *block) { ts__check_counts(block); }
+void ts__check_block_end(struct ts__block *block) {
+  ts__check_counts(block);
+  ts__check_use_end(block);
+  ts__check_box_block_end(block);
+}
 
 /* --- order */
 
@@ -262,6 +277,7 @@ void ts__check_mbarrier_init(struct ts__warp *warp, const struct ts__code *code,
   struct ts__check *check = warp->block->check;
   struct ts_accessor who = {.warp = warp->index, .insn = code->insn};
   struct ts_conflict conflict = ts_race_write(&check->race, who, address, MBARRIER_BYTES);
+  ts_use_put(&check->use, code->insn, address, MBARRIER_BYTES);
   if (conflict.kind != TS_CONFLICT_NONE)
     ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, true, &conflict, address, MBARRIER_BYTES);
   struct ts__phase_clocks *object = find_mbarrier(check, address);

@@ -61,11 +61,18 @@ static void global_side(struct ts__warp *warp, const struct ts__copy *copy) {
   case TS__COPY_CP_ASYNC:
     for (uint32_t lanes = copy->copy_lanes; lanes; lanes &= lanes - 1)
       global_range(warp, copy, false, copy->lane_global[ts__first_lane(lanes)], copy->size_bytes);
+    if (copy->copy_lanes)
+      ts__check_box_other_read(warp->block->check,
+                               copy->lane_global[ts__first_lane(copy->copy_lanes)]);
     return;
-  case TS__COPY_BULK_LOAD: global_range(warp, copy, false, copy->global, copy->size_bytes); return;
+  case TS__COPY_BULK_LOAD:
+    global_range(warp, copy, false, copy->global, copy->size_bytes);
+    ts__check_box_other_read(warp->block->check, copy->global);
+    return;
   case TS__COPY_BULK_STORE: global_range(warp, copy, true, copy->global, copy->size_bytes); return;
   case TS__COPY_TMA_STORE: visit.is_write = true; /* fall through */
   case TS__COPY_TMA_LOAD:
+    if (!visit.is_write) ts__check_box_load(warp, copy);
     ts__box_visit(warp->program->memory, &copy->box, visit_row, &visit);
     return;
   case TS__COPY_CLUSTER:
@@ -167,6 +174,7 @@ void ts__check_copy_issue(struct ts__warp *warp, const struct ts__copy *copy) {
   uint64_t address = shared_address(copy);
   struct ts_conflict conflict;
   global_side(warp, copy);
+  ts__check_use_copy(warp, copy);
   if (copy->to != warp->block) {
     ts__check_peer_access(warp, copy->code, ts__first_lane(copy->lanes), copy->to, address,
                           copy->size_bytes, true, true);
@@ -284,8 +292,10 @@ void ts__check_operand_done(struct ts__warp *warp, const struct ts__code *code,
                             const struct ts__chunks *chunks) {
   struct ts__check *check = warp->block->check;
   struct ts_accessor who = accessor(warp, code, true);
-  for (uint32_t i = 0; i < chunks->count; i++)
+  for (uint32_t i = 0; i < chunks->count; i++) {
     ts_race_note_read(&check->race, who, ts__chunk_address(chunks, i), CHUNK_BYTES);
+    ts_use_read(&check->use, ts__chunk_address(chunks, i), CHUNK_BYTES);
+  }
 }
 
 /* --- registers of wgmma */

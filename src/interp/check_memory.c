@@ -108,6 +108,13 @@ void ts__check_clear_tags(struct ts__check *check, uint64_t address, uint64_t si
     check->tags[i].place = 0;
 }
 
+/* A store over what the warp itself has stored there: steps of a reduction by all lanes, of which
+ * only some matter. */
+static bool is_update(const struct ts_race *race, uint32_t warp, uint64_t address) {
+  const struct ts_race_cell *cell = &race->cells[address >> race->granule_shift];
+  return cell->write_stamp && !cell->is_async && cell->write_warp == warp;
+}
+
 static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *code,
                                   enum ts__access_kind kind, const struct ts__access *access) {
   struct ts__check *check = warp->block->check;
@@ -116,6 +123,8 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
   struct span spans[TS__LANES];
   uint32_t count = find_spans(access, spans);
   bool is_set = true;
+  if (kind == TS__ACCESS_WRITE && !is_update(&check->race, warp->index, spans[0].begin))
+    ts_use_begin(&check->use, code->insn, warp->index);
   for (uint32_t i = 0; i < count; i++) {
     uint64_t begin = spans[i].begin, size_bytes = spans[i].end - begin;
     if (kind != TS__ACCESS_WRITE && is_set)
@@ -124,10 +133,13 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
                                       ? ts_race_read(&check->race, who, begin, size_bytes)
                                       : ts_race_write(&check->race, who, begin, size_bytes);
     shared_conflict(warp, code, kind != TS__ACCESS_READ, access, &conflict);
+    if (kind != TS__ACCESS_WRITE) ts_use_read(&check->use, begin, size_bytes);
     if (kind == TS__ACCESS_READ) continue;
+    ts_use_put(&check->use, code->insn, begin, size_bytes);
     ts__check_clear_tags(check, begin, size_bytes);
     ts__check_mbarrier_bytes(warp, code, spans[i].lane, begin, size_bytes);
   }
+  ts_use_end(&check->use);
   if (kind == TS__ACCESS_WRITE) {
     if (may_meet(access, spans, count)) ts__check_lanes(warp, code, TS_SPACE_SHARED, access);
     uint32_t unset = ts__check_unset_lanes(warp, &code->operands[2]) & access->mask;
@@ -147,6 +159,7 @@ void ts__check_write(struct ts__warp *warp, const struct ts__code *code, uint32_
   struct ts__check *check = warp->block->check;
   struct ts_accessor who = {.warp = warp->index, .insn = code->insn};
   struct ts_conflict conflict = ts_race_write(&check->race, who, address, size_bytes);
+  ts_use_put(&check->use, code->insn, address, size_bytes);
   ts__check_clear_tags(check, address, size_bytes);
   if (conflict.kind != TS_CONFLICT_NONE)
     ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, true, &conflict, address, size_bytes);
@@ -281,6 +294,7 @@ static enum ts__step check_global(struct ts__warp *warp, const struct ts__code *
       ts__check_order(warp, code, access->low, (enum ts_dtype)code->dtype,
                       (enum ts_ir_reduce)code->ext);
   }
+  if (kind != TS__ACCESS_WRITE) ts__check_box_other_read(warp->block->check, access->low);
   if (kind == TS__ACCESS_READ)
     ts__check_unset_load(warp, code, all_set ? 0 : access->mask, TS_DIAG_UNSET_GLOBAL);
   return ts__after_checks(warp);
@@ -344,6 +358,7 @@ enum ts__step ts__check_rows(struct ts__warp *warp, const struct ts__code *code,
   const struct ts__chunk_tag *tags[8] = {0};
   uint32_t unset = 0;
   if (check->speed) rows_speed(warp, code, pointers, rows);
+  if (is_store) ts_use_begin(&check->use, code->insn, warp->index);
   for (uint32_t lane = 0; lane < rows; lane++) {
     if (lane % 8 == 0) memset(tags, 0, sizeof tags);
     if (!pointers[lane]) continue;
@@ -354,12 +369,17 @@ enum ts__step ts__check_rows(struct ts__warp *warp, const struct ts__code *code,
       ts__check_conflict(warp, code, TS_SPACE_SHARED, lane, is_store, &conflict, address,
                          ROW_BYTES);
     if (is_store)
+      ts_use_put(&check->use, code->insn, address, ROW_BYTES);
+    else
+      ts_use_read(&check->use, address, ROW_BYTES);
+    if (is_store)
       ts__check_clear_tags(check, address, ROW_BYTES);
     else if (!ts_race_is_initialised(&check->race, address, ROW_BYTES))
       unset |= 1u << lane;
     tags[lane % 8] = &check->tags[address / ROW_BYTES];
     if (lane % 8 == 7 && !is_store) check_layout(warp, code, lane - 7, tags);
   }
+  ts_use_end(&check->use);
   if (!is_store) ts__check_unset_load(warp, code, unset, TS_DIAG_UNSET_SHARED);
   return ts__after_checks(warp);
 }

@@ -223,11 +223,13 @@ void ts__check_peer_access(struct ts__warp *warp, const struct ts__code *code, u
   struct ts_accessor who = {.warp = warp->index, .insn = code->insn, .is_async = is_async};
   struct ts_conflict conflict;
   if (is_write) {
+    ts_use_put(&block->check->use, code->insn, address, size_bytes);
     conflict = block == warp->block ? ts_race_write(race, who, address, size_bytes)
                                     : ts_race_peer_write(race, &check->race, warp->block->rank, who,
                                                          address, size_bytes);
     ts__check_clear_tags(block->check, address, size_bytes);
   } else {
+    ts_use_read(&block->check->use, address, size_bytes);
     conflict = block == warp->block
                    ? ts_race_read(race, who, address, size_bytes)
                    : ts_race_peer_read(race, &check->race, who, address, size_bytes);

@@ -6,14 +6,17 @@
  * blocks to global memory meet in one shadow.
  *
  * Files: check.c (life, reports, barriers and clocks), check_order.c (order between blocks),
- * check_memory.c (loads, stores, atomics, matrices), check_lanes.c (lanes of one store), check_copy.c (asynchronous copies, wgmma operands, layouts), check_value.c (values
- * that were never set), check_tensor.c (tcgen05), check_number.c (numeric alarms), check_speed.c (performance remarks). */
+ * check_memory.c (loads, stores, atomics, matrices), check_lanes.c (lanes of one store),
+ * check_copy.c (asynchronous copies, wgmma operands, layouts), check_value.c (values that were
+ * never set), check_tensor.c (tcgen05), check_use.c (what is never read), check_box.c (what tensor
+ * loads fetch), check_number.c (numeric alarms), check_speed.c (performance remarks). */
 #ifndef TS_INTERP_CHECK_PRIV_H
 #define TS_INTERP_CHECK_PRIV_H
 
 #include "interp/interp_priv.h"
 #include "interp/wgmma_priv.h"
 #include "mem/race.h"
+#include "mem/use.h"
 
 enum { TS__PHASE_RING = 8, TS__WORD_BYTES = 4 };
 
@@ -89,7 +92,8 @@ struct ts__check {
   struct ts_ctx *ctx;
   struct ts__program *program;
   struct ts__check_run *run;
-  struct ts_race race;          /* with tensor memory, the tensor core is a warp more */
+  struct ts_race race; /* with tensor memory, the tensor core is a warp more */
+  struct ts_use use;
   struct ts_global_race tensor; /* tensor memory */
   bool has_wgmma;               /* so that reads of registers matter */
   bool free_races;              /* something is not ordered with freeing tensor memory */
@@ -105,8 +109,11 @@ struct ts__check {
   bool checks_blocks;          /* false: there are too many warps to follow how blocks wait */
   struct ts_order *order;      /* of the launch; NULL: no block can wait for another */
   struct ts_known_set *groups; /* of the unit's grid, then of its clusters: two phases each */
-  struct ts__speed *speed;     /* per instruction; NULL without remarks */
-  struct ts__exec *exec;       /* by code index: what the checks stand before */
+  struct ts__box_check *boxes;
+  struct ts__last_box *last_boxes; /* by code index */
+  uint64_t box_signature;          /* of the boxes that the block has loaded, in any order */
+  struct ts__speed *speed;         /* per instruction; NULL without remarks */
+  struct ts__exec *exec;           /* by code index: what the checks stand before */
 };
 
 /* --- life (check.c) */
@@ -117,7 +124,9 @@ void ts__check_run_free(struct ts__check_run *run);
  * way of the instructions. */
 enum ts_status ts__check_launch(struct ts_ctx *ctx, struct ts__program *program,
                                 struct ts__check_run *run);
-void ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *program);
+/* status: of the launch's blocks. Returns it, or TS_HAZARD when the launch as a whole has one. */
+enum ts_status ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *program,
+                                    enum ts_status status);
 void ts__check_block_start(struct ts__block *block);
 void ts__check_block_end(struct ts__block *block);
 
@@ -264,6 +273,20 @@ uint32_t ts__check_unset_lanes(const struct ts__warp *warp, const struct ts__ope
 enum ts__step ts__check_plain(struct ts__warp *warp, const struct ts__code *code);
 /* The same with numeric alarms (check_number.c). */
 enum ts__step ts__check_number(struct ts__warp *warp, const struct ts__code *code);
+
+/* --- use of what is brought to shared memory (check_use.c) */
+void ts__check_use_copy(struct ts__warp *warp, const struct ts__copy *copy);
+void ts__check_use_end(struct ts__block *block);
+
+/* --- what tensor loads fetch (check_box.c) */
+enum ts_status ts__check_box_init(struct ts__check *check);
+enum ts_status ts__check_box_block_init(struct ts__check *check);
+void ts__check_box_load(struct ts__warp *warp, const struct ts__copy *copy);
+/* Something else than a tensor load reads the allocation of the address. */
+void ts__check_box_other_read(struct ts__check *check, uint64_t address);
+void ts__check_box_block_end(struct ts__block *block);
+/* True when something was reported. */
+bool ts__check_box_launch_end(struct ts_ctx *ctx, struct ts__program *program, bool is_judged);
 
 /* --- speed (check_speed.c) */
 void ts__check_speed_branch(struct ts__warp *warp, const struct ts__code *code, uint32_t before);

@@ -30,8 +30,10 @@ void ts__check_tensor_operand(struct ts__warp *warp, const struct ts__code *code
   struct ts_accessor core = {.warp = core_of(warp), .insn = code->insn, .is_async = true};
   struct ts__unset_lines unset = {.any = false};
   ts__check_operand(warp, code, chunks, "in shared memory", true, 16, &unset);
-  for (uint32_t i = 0; i < chunks->count; i++)
+  for (uint32_t i = 0; i < chunks->count; i++) {
     ts_race_note_read(&check->race, core, ts__chunk_address(chunks, i), TS__CHUNK_BYTES);
+    ts_use_read(&check->use, ts__chunk_address(chunks, i), TS__CHUNK_BYTES);
+  }
   if (unset.any)
     ts__hazard(warp, code, TS_DIAG_UNSET_SHARED, TS_NONE, TS_NONE,
                "check the descriptor, and that all of the tile has been written",

@@ -570,8 +570,7 @@ static enum ts_status run_launch(struct ts__program *program, struct ts_ctx *ctx
   enum ts_status status = check_run ? ts__check_launch(ctx, program, check_run) : TS_OK;
   if (status == TS_OK) status = run_blocks(&run);
   run_free(&run, stats);
-  ts__check_launch_end(ctx, program);
-  return status;
+  return ts__check_launch_end(ctx, program, status);
 }
 
 static enum ts_status run_launches(struct ts_ctx *ctx, const struct ts_module *module,

@@ -1,15 +1,18 @@
 /* Mutation test of the hazard checks: takes correct cases, removes or changes one barrier, wait,
  * fence, count, offset or swizzle at a time, and asks whether `check` tells when results change.
  *
- *   mutate [--all] CASE...
+ *   mutate [--all] [--least PERCENT] CASE...
  *
  * A mutant counts when it changes the outputs, or the end of the run, under one of the schedules
- * eager, lazy, random:1.. and last: of the first warps. It is caught when a checked run of one of
- * those schedules reports a hazard. Mutants are of two classes: those of synchronisation, which
- * a checker can know, and those of values (coordinates), which only change what is computed where.
- * Prints a line per case and class, and with --all each mutant that went unreported. Exit status 1
- * when an unmutated case is reported, or less than 95 % of the changing mutants of the first class
- * are. */
+ * eager, lazy, random:1.. and last: of the first warps. It is reported when a checked run of one of
+ * those schedules finds a hazard; remarks do not count. Mutants are of two classes: those of
+ * synchronisation and layout, and those of places (shared offsets, coordinates), which leave a
+ * legal program that moves other data.
+ *
+ * Prints a line per case and class, with --all each mutant that went unreported, and in the end
+ * lines that begin with "all": the sum, the classes, and each kind of mutation. Exit status 1 when
+ * an unmutated case is reported, or of either class less than PERCENT (default 95) of the changing
+ * mutants are. */
 #include "front/tvm/tvm.h"
 #include "interp/interp.h"
 #include "num/num.h"
@@ -25,7 +28,8 @@ enum {
   RANDOM_SCHEDULES = 4,
   LAST_WARPS = 4,
   MAX_INSNS = 2000000,
-  LEAST_PERCENT = 95
+  LEAST_PERCENT = 95,
+  SHIFT_BYTES = 128
 };
 
 struct subject {
@@ -58,13 +62,26 @@ enum mutation_kind {
   OFFSET,
   SWIZZLE_NONE,
   SWIZZLE_OTHER,
-  COORDINATE,
+  COORDINATE_0,
+  COORDINATE_1,
+  COORDINATE_2,
+  COORDINATE_3,
   KIND_COUNT
 };
 static const char *const kind_texts[KIND_COUNT] = {
-    "drop",          "barrier number", "barrier count", "arrivals + 1", "arrivals - 1",
-    "parity 0",      "parity 1",       "bytes x 2",     "bytes - 16",   "wait for less",
-    "shared offset", "swizzle none",   "other swizzle", "coordinate 0"};
+    "drop",           "barrier number", "barrier count", "arrivals + 1",   "arrivals - 1",
+    "parity 0",       "parity 1",       "bytes x 2",     "bytes - 16",     "wait for less",
+    "shared offset",  "swizzle none",   "other swizzle", "1st coordinate", "2nd coordinate",
+    "3rd coordinate", "4th coordinate"};
+
+enum mutation_class { SYNC, PLACE, CLASS_COUNT };
+static const char *const class_texts[CLASS_COUNT] = {"sync", "place"};
+
+static bool is_coordinate(enum mutation_kind kind) { return kind >= COORDINATE_0; }
+
+static enum mutation_class class_of(enum mutation_kind kind) {
+  return kind == OFFSET || is_coordinate(kind) ? PLACE : SYNC;
+}
 
 struct mutation {
   enum mutation_kind kind;
@@ -72,7 +89,9 @@ struct mutation {
 };
 
 struct score {
-  unsigned mutants, changed, caught, caught_at_once;
+  unsigned mutants, changed, caught;
+  unsigned caught_at_once; /* by the check of the eager schedule */
+  unsigned caught_by_use;  /* only as data that is never used */
 };
 
 /* --- running */
@@ -232,7 +251,10 @@ static uint32_t operand_of(enum mutation_kind kind, const struct ts_insn *insn) 
   case PARITY_1:
   case BYTES_TWICE:
   case BYTES_LESS: return 1;
-  case COORDINATE: return insn->op == TS_OP_tma_store ? 2 : 3;
+  case COORDINATE_0:
+  case COORDINATE_1:
+  case COORDINATE_2:
+  case COORDINATE_3: return (insn->op == TS_OP_tma_store ? 2 : 3) + (uint32_t)(kind - COORDINATE_0);
   default: return 0;
   }
 }
@@ -262,7 +284,7 @@ static bool is_number(const struct ts_function *function, const struct ts_insn *
 
 static bool accesses_shared(uint16_t op) {
   return op == TS_OP_ld_shared || op == TS_OP_st_shared || op == TS_OP_ldmatrix ||
-         op == TS_OP_stmatrix;
+         op == TS_OP_stmatrix || op == TS_OP_cp_async;
 }
 
 /* Whether the mutation makes sense for the instruction and is not what is there already. */
@@ -307,7 +329,12 @@ static bool applies(const struct ts_function *function, uint32_t id, enum mutati
     return has_value && (insn->op == TS_OP_cp_async_wait || insn->op == TS_OP_wgmma_wait ||
                          insn->op == TS_OP_bulk_wait);
   case OFFSET: return accesses_shared(insn->op);
-  case COORDINATE: return !has_value && (insn->op == TS_OP_tma_load || insn->op == TS_OP_tma_store);
+  case COORDINATE_0:
+  case COORDINATE_1:
+  case COORDINATE_2:
+  case COORDINATE_3:
+    return !has_value && operand_of(kind, insn) < insn->operand_count &&
+           (insn->op == TS_OP_tma_load || insn->op == TS_OP_tma_store);
   default: return false;
   }
 }
@@ -327,11 +354,12 @@ static bool set_operand(struct subject *s, struct ts_function *function, const s
 
 static bool set_offset(const struct ts_function *function, const struct ts_insn *insn,
                        struct saved *saved) {
+  uint16_t offset = insn->op == TS_OP_cp_async ? TS_ATTR_offset2 : TS_ATTR_offset;
   for (uint32_t i = insn->attrs; i < insn->attrs + insn->attr_count; i++) {
-    if (function->attrs.data[i].id != TS_ATTR_offset) continue;
+    if (function->attrs.data[i].id != offset) continue;
     saved->attr_index = i;
     saved->attr = function->attrs.data[i];
-    function->attrs.data[i].value += 128;
+    function->attrs.data[i].value += SHIFT_BYTES;
     return true;
   }
   return false;
@@ -373,53 +401,94 @@ static bool is_reported(enum ts_status status) {
   return status == TS_HAZARD || status == TS_DEADLOCK || status == TS_TRAP;
 }
 
-static bool try_mutation(struct subject *s, const struct mutation *m, bool shows,
+/* Whether the last run reported a hazard of another kind than unused data. */
+static bool has_other_hazard(const struct subject *s) {
+  for (size_t i = 0; i < s->diags.items.count; i++) {
+    enum ts_diag_code code = s->diags.items.data[i].code;
+    if (ts_diag_severity(code) == TS_SEVERITY_HAZARD && code != TS_DIAG_UNUSED_SHARED &&
+        code != TS_DIAG_UNUSED_TENSOR)
+      return true;
+  }
+  return false;
+}
+
+static void print_unreported(const struct subject *s, const struct mutation *m) {
+  const struct ts_function *function = function_at(s, m->function);
+  bool is_map = m->kind == SWIZZLE_NONE || m->kind == SWIZZLE_OTHER;
+  struct ts_source_place place = ts_insn_place(function, is_map ? 0 : m->insn);
+  printf("  unreported: %s of %s %u (%s:%u)\n", kind_texts[m->kind],
+         is_map ? "tensor map" : ts_op_info((enum ts_op)function->insns.data[m->insn].op)->mnemonic,
+         m->insn, place.file ? place.file : "?", place.line);
+}
+
+static void try_mutation(struct subject *s, const struct mutation *m, bool shows,
                          struct score *score, uint8_t *image) {
   struct saved saved;
   struct schedule schedules[MAX_SCHEDULES];
   unsigned count = list_schedules(schedules);
+  bool changes = false, is_caught = false, by_use = true;
   if (!apply(s, m, &saved)) {
     revert(s, m, &saved);
-    return false;
+    return;
   }
-  bool changes = false, is_caught = false;
-  enum ts_status at_once = run(s, TS_SCHEDULE_EAGER, 0, true, NULL);
   for (unsigned i = 0; i < count && !changes; i++) {
     enum ts_status status = run(s, schedules[i].kind, schedules[i].seed, false, image);
     changes = (status != TS_OK && status != TS_HAZARD) ||
               memcmp(image, s->expected, (size_t)s->image_bytes) != 0;
   }
-  for (unsigned i = 0; changes && i < count && !is_caught; i++)
-    is_caught = is_reported(i ? run(s, schedules[i].kind, schedules[i].seed, true, NULL) : at_once);
+  for (unsigned i = 0; changes && i < count && !is_caught; i++) {
+    is_caught = is_reported(run(s, schedules[i].kind, schedules[i].seed, true, NULL));
+    score->caught_at_once += is_caught && i == 0;
+    by_use = is_caught && !has_other_hazard(s);
+  }
   score->mutants++;
   score->changed += changes;
   score->caught += changes && is_caught;
-  score->caught_at_once += changes && is_reported(at_once);
-  if (shows && changes && !is_caught) {
-    const struct ts_function *function = function_at(s, m->function);
-    bool is_map = m->kind == SWIZZLE_NONE || m->kind == SWIZZLE_OTHER;
-    struct ts_source_place place = ts_insn_place(function, is_map ? 0 : m->insn);
-    printf("  unreported: %s of %s %u (%s:%u)\n", kind_texts[m->kind],
-           is_map ? "tensor map"
-                  : ts_op_info((enum ts_op)function->insns.data[m->insn].op)->mnemonic,
-           m->insn, place.file ? place.file : "?", place.line);
-  }
+  score->caught_by_use += changes && is_caught && by_use;
+  if (shows && changes && !is_caught) print_unreported(s, m);
   revert(s, m, &saved);
-  return true;
+}
+
+static struct score sum(const struct score scores[KIND_COUNT], enum mutation_class which) {
+  struct score total = {0};
+  for (int kind = 0; kind < KIND_COUNT; kind++) {
+    if (which != CLASS_COUNT && class_of((enum mutation_kind)kind) != which) continue;
+    total.mutants += scores[kind].mutants;
+    total.changed += scores[kind].changed;
+    total.caught += scores[kind].caught;
+    total.caught_at_once += scores[kind].caught_at_once;
+    total.caught_by_use += scores[kind].caught_by_use;
+  }
+  return total;
 }
 
 static void print_score(const char *folder, const char *what, const struct score *score) {
   const char *slash = strrchr(folder, '/');
-  printf("%-32s %-6s %4u mutants, %4u change results, %4u reported (%4u by the eager check)\n",
+  printf("%-24s %-14s %5u mutants, %5u change results, %5u reported (%5u by the eager check, %5u "
+         "only as unused data)\n",
          slash ? slash + 1 : folder, what, score->mutants, score->changed, score->caught,
-         score->caught_at_once);
+         score->caught_at_once, score->caught_by_use);
   fflush(stdout);
 }
 
+static void mutate_all(struct subject *s, bool shows, struct score scores[KIND_COUNT],
+                       uint8_t *image) {
+  for (uint32_t f = 0; f < ts_tvm_module(s->tvm)->functions.count; f++)
+    for (uint32_t i = 0; i < function_at(s, f)->insns.count; i++)
+      for (int kind = 0; kind < KIND_COUNT; kind++) {
+        struct mutation m = {(enum mutation_kind)kind, f, i};
+        if (applies(function_at(s, f), i, m.kind)) try_mutation(s, &m, shows, &scores[kind], image);
+      }
+  for (uint32_t i = 0; i < s->plan.tensormap_count; i++)
+    for (int kind = SWIZZLE_NONE; kind <= SWIZZLE_OTHER; kind++)
+      try_mutation(s, &(struct mutation){(enum mutation_kind)kind, 0, i}, shows, &scores[kind],
+                   image);
+}
+
 /* False when the unmutated case is reported or cannot be run. */
-static bool mutate_case(const char *folder, bool shows, struct score totals[2]) {
+static bool mutate_case(const char *folder, bool shows, struct score totals[KIND_COUNT]) {
   struct subject s;
-  struct score scores[2] = {{0}};
+  struct score scores[KIND_COUNT] = {{0}};
   if (!open_subject(&s, folder)) {
     fprintf(stderr, "mutate: %s cannot be opened: %s\n", folder,
             s.diags.items.count ? s.diags.items.data[0].message : "it needs arguments");
@@ -430,25 +499,14 @@ static bool mutate_case(const char *folder, bool shows, struct score totals[2]) 
   if (!is_fine)
     fprintf(stderr, "mutate: %s is reported unmutated: %s\n", folder,
             s.diags.items.count ? s.diags.items.data[0].message : "?");
-  uint32_t functions = is_fine ? (uint32_t)ts_tvm_module(s.tvm)->functions.count : 0;
-  for (uint32_t f = 0; f < functions; f++)
-    for (uint32_t i = 0; i < function_at(&s, f)->insns.count; i++)
-      for (int kind = 0; kind < KIND_COUNT; kind++) {
-        struct mutation m = {(enum mutation_kind)kind, f, i};
-        if (applies(function_at(&s, f), i, m.kind))
-          try_mutation(&s, &m, shows, &scores[kind == COORDINATE || kind == OFFSET], image);
-      }
-  for (uint32_t i = 0; is_fine && i < s.plan.tensormap_count; i++)
-    for (int kind = SWIZZLE_NONE; kind <= SWIZZLE_OTHER; kind++)
-      try_mutation(&s, &(struct mutation){(enum mutation_kind)kind, 0, i}, shows, &scores[0],
-                   image);
-  static const char *const classes[2] = {"sync", "values"};
-  for (int k = 0; is_fine && k < 2; k++) {
-    print_score(folder, classes[k], &scores[k]);
-    totals[k].mutants += scores[k].mutants;
-    totals[k].changed += scores[k].changed;
-    totals[k].caught += scores[k].caught;
-    totals[k].caught_at_once += scores[k].caught_at_once;
+  if (is_fine) mutate_all(&s, shows, scores, image);
+  for (int k = 0; is_fine && k < CLASS_COUNT; k++) {
+    struct score score = sum(scores, (enum mutation_class)k);
+    if (score.mutants) print_score(folder, class_texts[k], &score);
+  }
+  for (int kind = 0; kind < KIND_COUNT; kind++) {
+    struct score both[KIND_COUNT] = {[0] = totals[kind], [1] = scores[kind]};
+    totals[kind] = sum(both, CLASS_COUNT);
   }
   free(image);
   close_subject(&s);
@@ -456,16 +514,25 @@ static bool mutate_case(const char *folder, bool shows, struct score totals[2]) 
 }
 
 int main(int argc, char **argv) {
-  struct score totals[2] = {{0}};
+  struct score totals[KIND_COUNT] = {{0}};
   bool is_fine = true, shows = false;
+  unsigned least = LEAST_PERCENT;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--all") == 0)
       shows = true;
+    else if (strcmp(argv[i], "--least") == 0 && i + 1 < argc)
+      least = (unsigned)strtoul(argv[++i], NULL, 10);
     else
       is_fine = mutate_case(argv[i], shows, totals) && is_fine;
   }
-  print_score("all", "sync", &totals[0]);
-  print_score("all", "values", &totals[1]);
-  if (totals[0].caught * 100 < totals[0].changed * LEAST_PERCENT) is_fine = false;
+  struct score total = sum(totals, CLASS_COUNT);
+  print_score("all", "mutations", &total);
+  for (int k = 0; k < CLASS_COUNT; k++) {
+    struct score score = sum(totals, (enum mutation_class)k);
+    print_score("all", class_texts[k], &score);
+    if (score.caught * 100 < score.changed * least) is_fine = false;
+  }
+  for (int kind = 0; kind < KIND_COUNT; kind++)
+    if (totals[kind].mutants) print_score("all", kind_texts[kind], &totals[kind]);
   return is_fine ? 0 : 1;
 }
