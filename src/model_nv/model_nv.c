@@ -1,16 +1,10 @@
 /* Opening, finishing and closing a model. */
 #include "model_nv/model_nv_priv.h"
 
-#include <math.h>
 #include <string.h>
 
 /* What a model cannot do without: constants, and the code tables of the functions. */
 static enum ts_status check_inputs(struct ts_model_nv *model) {
-  for (uint32_t i = 0; i < TS_TIMING_COUNT; i++)
-    if (isnan(model->machine->timing[i]))
-      return ts_fail(model->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_MACHINE, TS_NO_PLACE,
-                     "machine %s has no value for %s (%s); timing needs it", model->machine->name,
-                     ts_timing_key((enum ts_timing_id)i), ts_timing_text((enum ts_timing_id)i));
   for (uint32_t i = 0; i < model->program->launch_count; i++) {
     const struct ts_trace_function *function =
         &model->program->functions[model->program->launches[i].function];
@@ -18,7 +12,7 @@ static enum ts_status check_inputs(struct ts_model_nv *model) {
       return ts_fail(model->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN, TS_NO_PLACE,
                      "the events of %s come without a code table; timing needs it", function->name);
   }
-  return TS_OK;
+  return ts__check_constants(model);
 }
 
 enum ts_status ts_model_nv_open(struct ts_ctx *ctx, const struct ts_model_nv_options *options,
@@ -80,6 +74,8 @@ enum ts_status ts_model_nv_finish(struct ts_model_nv *model, const struct ts_tim
   if (!launches) return ts_fail_memory(model->ctx);
   *sum = (struct ts_time_report){.clock_mhz = ts__constant(model, TS_TIMING_sm_clock),
                                  .uncertainty = ts__constant(model, TS_TIMING_model_uncertainty),
+                                 .unverified = model->unverified,
+                                 .unverified_count = model->unverified_count,
                                  .launches = launches,
                                  .launch_count = count};
   memcpy(sum->machine, model->machine->name, sizeof sum->machine);

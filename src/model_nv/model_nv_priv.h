@@ -40,6 +40,9 @@ struct ts__cost {
 bool ts__cost_find(const struct ts_machine *machine, const struct ts_code_insn *insn,
                    struct ts__cost *cost);
 
+/* TS_UNSUPPORTED when the machine lacks a constant that the program needs. Fills model->unverified. */
+enum ts_status ts__check_constants(struct ts_model_nv *model);
+
 /* --- streams */
 
 enum ts__op_kind {
@@ -138,6 +141,8 @@ struct ts_model_nv {
   const struct ts_machine *machine;
   struct ts_model_nv_options options;
   const struct ts_trace_program *program;
+  const char **unverified; /* constants that are needed and guesses (need.c) */
+  uint32_t unverified_count;
   struct ts__launch_record *launches;
   struct ts__recorder *recorder;
   struct ts_time_report report;

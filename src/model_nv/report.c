@@ -1,6 +1,7 @@
 /* From the simulated SM to the chip: roles, utilisation, roofline, bank conflicts. */
 #include "model_nv/model_nv_priv.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,6 +101,13 @@ static void find_banks(const struct ts__plan *plan, const struct ts__sm_result *
 
 /* --- the chip */
 
+/* Multiply-adds of 16-bit operands per cycle and SM, by the fastest matrix unit of the machine. */
+static double peak_macs(const struct ts_model_nv *model) {
+  double macs = TS__SUB_PARTITIONS * ts__constant(model, TS_TIMING_mma_macs_per_cycle);
+  macs = fmax(macs, ts__constant(model, TS_TIMING_wgmma_macs_per_cycle)); /* fmax passes over NaN */
+  return fmax(macs, ts__constant(model, TS_TIMING_tcgen05_macs_per_cycle));
+}
+
 static void find_work(struct ts_model_nv *model, const struct ts__plan *plan,
                       struct ts_launch_report *report) {
   const struct ts__launch_record *record = plan->record;
@@ -112,8 +120,7 @@ static void find_work(struct ts_model_nv *model, const struct ts__plan *plan,
   if (totals->read_sectors)
     report->l2_hit_rate = 1 - (double)totals->dram_read_sectors / (double)totals->read_sectors;
   double seconds = report->kernel_us * 1e-6, clock = ts__constant(model, TS_TIMING_sm_clock) * 1e6;
-  double peak =
-      2 * ts__constant(model, TS_TIMING_wgmma_macs_per_cycle) * clock * model->machine->sm_count;
+  double peak = 2 * peak_macs(model) * clock * model->machine->sm_count;
   double footprint = (double)totals->footprint_bytes;
   double bandwidth = ts__constant(model, TS_TIMING_dram_read_bytes_per_us) * 1e6;
   report->peak_flop_share = seconds > 0 ? report->flop / seconds / peak : 0;

@@ -102,9 +102,9 @@ double ts__do_tcgen05(struct ts__sm *sm, struct ts__warp_state *warp, const stru
   if (issue->free_cycle > warp->candidate) *stall = TS_STALL_ISSUE;
   double start = ts__serve(issue, warp->candidate, 1);
   double macs = op->payload;
-  double interval = macs / (sm->timing[TS_TIMING_wgmma_macs_per_cycle] * operand_rate(insn));
+  double interval = macs / (sm->timing[TS_TIMING_tcgen05_macs_per_cycle] * operand_rate(insn));
   double begun = ts__serve(&sm->tensor, start, interval);
-  warp->next_cycle = start + sm->timing[TS_TIMING_wgmma_issue];
+  warp->next_cycle = start + sm->timing[TS_TIMING_tcgen05_issue];
   warp->last_async = begun + interval + sm->timing[TS_TIMING_tcgen05_latency];
   ts__span(sm, warp, op, TS_MODEL_UNIT_TENSOR, begun, begun + interval, 0);
   return start;
