@@ -100,6 +100,7 @@ struct schedule {
   TS_VEC(uint32_t) since_wait; /* instructions on arrays that wgmma works on */
   uint32_t last_ordered, last_fence, last_wait;
   bool *is_async_array;       /* by array: operands of wgmma */
+  bool *is_written;           /* by register: parameters that are used otherwise than by loads */
   struct heap ready, waiting; /* operands are there; or will be */
   uint32_t *ready_at;         /* by instruction: cycle */
   uint32_t *uses_left;        /* by storage, in this block */
@@ -227,7 +228,15 @@ static bool are_disjoint(const struct schedule *s, uint32_t a, uint32_t b) {
     if (n_ >= MAX_STORES_COMPARED) break;                                                          \
   }
 
+/* Loads through a parameter that nobody writes through are LDG.CONSTANT: they pass barriers. */
+static bool is_constant_load(const struct schedule *s, const struct ts_insn *insn) {
+  const struct ts_operand *base = ts_insn_operand(s->function, insn, 0);
+  return insn->op == TS_OP_ld_global && base->kind == TS_OPERAND_REG &&
+         !s->is_written[base->index] && s->table->regs[base->index].def == TS_NONE;
+}
+
 static void link_memory(struct schedule *s, uint32_t id) {
+  if (is_constant_load(s, &s->function->insns.data[id])) return;
   struct memory_use use = memory_use((enum ts_op)s->function->insns.data[id].op);
   if (use.is_fence) {
     for (size_t i = 0; i < s->since_fence.count; i++)
@@ -515,7 +524,8 @@ static int allocate(struct schedule *s) {
     if (!(*by_slot[i] = ts_new_array(arena, uint32_t, slot_count))) return -1;
   s->uses_left = ts_new_array(arena, uint32_t, s->values->storage_count);
   s->is_async_array = ts_new_array(arena, bool, s->function->arrays.count);
-  return s->uses_left && s->is_async_array ? 0 : -1;
+  s->is_written = ts_new_array(arena, bool, s->function->regs.count);
+  return s->uses_left && s->is_async_array && s->is_written ? 0 : -1;
 }
 
 static void find_async_arrays(struct schedule *s) {
@@ -526,6 +536,18 @@ static void find_async_arrays(struct schedule *s) {
     uint32_t count = ts__code_accesses(s->function, insn, accesses);
     for (uint32_t i = 0; i < count; i++)
       s->is_async_array[accesses[i].array] = true;
+  }
+}
+
+static void find_written(struct schedule *s) {
+  for (size_t id = 0; id < s->function->insns.count; id++) {
+    const struct ts_insn *insn = &s->function->insns.data[id];
+    for (uint32_t k = 0; k < insn->operand_count; k++) {
+      const struct ts_operand *operand = ts_insn_operand(s->function, insn, k);
+      bool is_read =
+          (insn->op == TS_OP_ld_global && k == 0) || (insn->op == TS_OP_cp_async && k == 2);
+      if (operand->kind == TS_OPERAND_REG && !is_read) s->is_written[operand->index] = true;
+    }
   }
 }
 
@@ -540,6 +562,7 @@ int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *va
                        .budget_words = ts__code_register_limit(table->function) - REGISTER_RESERVE};
   if (allocate(&s)) return -1;
   find_async_arrays(&s);
+  find_written(&s);
   for (uint32_t i = 0; i < table->function->blocks.count && !s.out_of_memory;
        i = table->region_end[i])
     order_region(&s, i, table->region_end[i]);
