@@ -383,9 +383,9 @@ static enum ts_status wait_event(struct ts_model_nv *model, struct block_builder
   case TS_SYNC_CP_ASYNC_GROUP:
   case TS_SYNC_BULK_GROUP:
   case TS_SYNC_WGMMA_GROUP:
-    if (event->sync_object == 0) return TS_OK; /* no group is waited for */
+    if (event->sync_object == UINT32_MAX) return TS_OK; /* no group is waited for */
     return find_group(model, builder, (enum ts_sync_kind)event->sync_kind, group_warp(event),
-                      event->sync_object - 1, &op->payload);
+                      event->sync_object, &op->payload);
   default: return TS_OK;
   }
 }

@@ -243,7 +243,8 @@ static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const str
                    sm->timing[TS_TIMING_l2_latency] + sm->timing[TS_TIMING_cp_async_extra]);
     ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, done, copy->bytes);
   }
-  ts__serve(&sm->shared, done, copy->bytes / sm->timing[TS_TIMING_shared_bytes_per_cycle] / 4);
+  /* The write to shared memory comes later than other requests; it only counts as load. */
+  sm->shared.busy_cycles += copy->bytes / sm->timing[TS_TIMING_shared_bytes_per_cycle];
   if (done > warp->last_async) warp->last_async = done;
   ts__node_contribute(sm, block, copy->node, 1, done);
   return issued;
