@@ -123,6 +123,7 @@ static enum ts_status init_block(struct ts__check *check) {
                       program->warps_per_block + program->has_tensor));
   TS_TRY(ts__check_tensor_init(check));
   check->race.order = check->order;
+  if (check->speed) check->race.log = &check->barrier_log;
   if (program->blocks_per_cluster > 1) TS_TRY(ts_race_init_peers(check->ctx, &check->race));
   TS_TRY(
       ts_use_init(check->ctx, &check->use, program->shared_bytes, 1u << check->race.granule_shift));
@@ -143,7 +144,8 @@ enum ts_status ts__check_launch(struct ts_ctx *ctx, struct ts__program *program,
   if (program->options->check_speed) {
     ts__check_occupancy(ctx, program);
     launch.speed = ts_new_array(program->arena, struct ts__speed, program->code_count);
-    if (!launch.speed) return ts_fail_memory(ctx);
+    launch.barrier_log.is_needed = ts_new_array(program->arena, uint8_t, program->code_count);
+    if (!launch.speed || !launch.barrier_log.is_needed) return ts_fail_memory(ctx);
   }
   for (uint32_t i = 0; i < program->code_count; i++)
     if (program->code[i].op == TS_OP_wgmma_fence) launch.has_wgmma = true;
@@ -166,6 +168,8 @@ enum ts_status ts__check_launch_end(struct ts_ctx *ctx, struct ts__program *prog
   if (program->check->run) free_shadows(program->check->run);
   ts__check_order_launch_end(program->check);
   for (uint32_t i = 0; i < program->blocks_per_unit; i++) {
+    for (uint32_t w = 0; w < TS_RACE_MAX_WARPS; w++)
+      ts_vec_free(&program->check[i].barrier_log.first_barrier[w], ctx->allocator);
     ts_race_free(&program->check[i].race);
     ts_global_race_free(&program->check[i].tensor);
     ts_use_free(&program->check[i].use);
@@ -242,6 +246,7 @@ void ts__check_barrier_arrive(struct ts__warp *warp, const struct ts__code *code
                "move the barrier out of the branch, or let whole warps take it",
                "%d of the warp's %d threads arrive at barrier %u, the others are elsewhere",
                __builtin_popcount(warp->active), __builtin_popcount(warp->alive), number);
+  if (check->speed) ts__check_speed_barrier(warp, code);
   ts_race_release(&check->race, warp->index, phase_clock(&check->barriers[number], phase));
 }
 

@@ -110,10 +110,11 @@ struct ts__check {
   struct ts_order *order;      /* of the launch; NULL: no block can wait for another */
   struct ts_known_set *groups; /* of the unit's grid, then of its clusters: two phases each */
   struct ts__box_check *boxes;
-  struct ts__last_box *last_boxes; /* by code index */
-  uint64_t box_signature;          /* of the boxes that the block has loaded, in any order */
-  struct ts__speed *speed;         /* per instruction; NULL without remarks */
-  struct ts__exec *exec;           /* by code index: what the checks stand before */
+  struct ts__last_box *last_boxes;   /* by code index */
+  uint64_t box_signature;            /* of the boxes that the block has loaded, in any order */
+  struct ts_barrier_log barrier_log; /* with remarks */
+  struct ts__speed *speed;           /* per instruction; NULL without remarks */
+  struct ts__exec *exec;             /* by code index: what the checks stand before */
 };
 
 /* --- life (check.c) */
@@ -292,6 +293,8 @@ bool ts__check_box_launch_end(struct ts_ctx *ctx, struct ts__program *program, b
 void ts__check_speed_branch(struct ts__warp *warp, const struct ts__code *code, uint32_t before);
 void ts__check_speed_access(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
                             const struct ts__access *access);
+/* An arrival at a numbered barrier. */
+void ts__check_speed_barrier(struct ts__warp *warp, const struct ts__code *code);
 void ts__check_speed_report(struct ts__check *check);
 /* Few warps on an SM, and why (check_occupancy.c). */
 void ts__check_occupancy(struct ts_ctx *ctx, const struct ts__program *program);

@@ -101,6 +101,17 @@ void ts__check_speed_branch(struct ts__warp *warp, const struct ts__code *code, 
   }
 }
 
+/* bar.red is not asked about: its result is wanted. */
+void ts__check_speed_barrier(struct ts__warp *warp, const struct ts__code *code) {
+  const struct ts__program *program = warp->program;
+  if (code->op != TS_OP_bar_sync && code->op != TS_OP_bar_red) return;
+  uint64_t threads = ts__operand_lane(warp, &code->operands[1], ts__first_lane(warp->active));
+  if (threads && threads < program->threads_per_block) return;
+  struct ts__speed *speed = &warp->block->check->speed[code->insn];
+  if (speed->executions++ == 0) speed->block = warp->block->index;
+  ts_race_log_barrier(&warp->block->check->race, warp->index, code->insn);
+}
+
 static void report(const struct ts__check *check, uint32_t insn, enum ts_diag_code kind,
                    const char *hint, const char *message) {
   const struct ts__speed *speed = &check->speed[insn];
@@ -120,6 +131,11 @@ void ts__check_speed_report(struct ts__check *check) {
   for (uint32_t i = 0; i < check->program->code_count; i++) {
     const struct ts__speed *speed = &check->speed[i];
     const struct ts__code *code = &check->program->code[i];
+    if (code->op == TS_OP_bar_sync && speed->executions && !check->barrier_log.is_needed[i] &&
+        check->program->blocks_per_unit == 1)
+      report(check, i, TS_DIAG_SPEED_BARRIER, "leave it out, if other arguments do not need it",
+             "no access before the barrier conflicts with one after it that another barrier of the "
+             "block does not order as well");
     if (!speed->slow_executions) continue;
     const char *mnemonic = ts_op_info((enum ts_op)code->op)->mnemonic;
     unsigned long long slow = speed->slow_executions, all = speed->executions;

@@ -40,6 +40,8 @@ enum ts_status ts_race_init_peers(struct ts_ctx *ctx, struct ts_race *race) {
 }
 
 void ts_race_reset(struct ts_race *race, uint32_t block) {
+  for (uint32_t w = 0; race->log && w < race->warp_count; w++)
+    race->log->first_barrier[w].count = 0;
   race->first_agent = block * race->warp_count;
   memset(race->far, 0, sizeof race->far);
   memset(race->far_fenced, 0, sizeof race->far_fenced);
@@ -66,6 +68,43 @@ void ts_race_free(struct ts_race *race) {
   race->read_stamps = NULL;
   race->peer_reads = NULL;
 }
+
+/* --- barriers that order something */
+
+void ts_race_log_barrier(struct ts_race *race, uint32_t warp, uint32_t insn) {
+  if (!race->log) return;
+  /* Memory that is short loses remarks, not hazards. */
+  while (race->log->first_barrier[warp].count <= race->clock[warp][warp])
+    if (ts_vec_push(&race->log->first_barrier[warp], race->allocator, insn + 1)) return;
+}
+
+/* Something must come after the warp's accesses with the stamp. */
+static void need_barrier(const struct ts_race *race, uint32_t warp, uint32_t stamp) {
+  struct ts_barrier_log *log = race->log;
+  if (stamp < log->first_barrier[warp].count)
+    log->is_needed[log->first_barrier[warp].data[stamp] - 1] = 1;
+}
+
+/* ... after what an asynchronous write brought: the barrier may have passed on that somebody has
+ * waited for it. */
+static void need_last_barrier(const struct ts_race *race, uint32_t warp) {
+  size_t count = race->log->first_barrier[warp].count;
+  if (count) race->log->is_needed[race->log->first_barrier[warp].data[count - 1] - 1] = 1;
+}
+
+static void need_after_write(const struct ts_race *race, const struct ts_race_cell *cell,
+                             uint32_t warp) {
+  if (!cell->write_stamp || cell->write_peer) return;
+  if (cell->is_async) need_last_barrier(race, warp);
+  need_barrier(race, cell->write_warp, cell->write_stamp);
+}
+
+static void need_after_reads(const struct ts_race *race, const uint32_t *stamps) {
+  for (uint32_t v = 0; v < race->warp_count; v++)
+    if (stamps[v]) need_barrier(race, v, stamps[v]);
+}
+
+/* --- conflicts */
 
 /* agent: the other one. */
 static void note(const struct ts_race *race, struct ts_conflict *conflict,
@@ -122,6 +161,7 @@ struct ts_conflict ts_race_check_read(const struct ts_race *race, struct ts_acce
   for (uint64_t i = range.first; i < range.end; i++) {
     const struct ts_race_cell *cell = &race->cells[i];
     if (cell->write_stamp == 0) continue;
+    if (race->log) need_after_write(race, cell, who.warp);
     if (!is_write_ordered(race, cell, who))
       note(race, &conflict, TS_CONFLICT_READ_AFTER_WRITE, writer_of(race, cell), cell->write_insn,
            i);
@@ -171,6 +211,10 @@ struct ts_conflict ts_race_write(struct ts_race *race, struct ts_accessor who, u
                                .is_initialised = true};
   for (uint64_t i = range.first; i < range.end; i++) {
     struct ts_race_cell *cell = &race->cells[i];
+    if (race->log) {
+      need_after_write(race, cell, who.warp);
+      need_after_reads(race, &race->read_stamps[i * race->warp_count]);
+    }
     if (conflict.kind == TS_CONFLICT_NONE) {
       uint32_t reader = unordered_reader(race, &race->read_stamps[i * race->warp_count], who.warp);
       const struct ts_peer_read *peer_read = race->peer_reads ? &race->peer_reads[i] : NULL;
@@ -387,6 +431,7 @@ static bool is_known(const struct global_accessor *by, const struct ts_global_ac
 static bool is_ordered(const struct global_accessor *by, const struct ts_global_access *other) {
   if (other->block == 0 || (other->is_atomic && by->who.is_atomic)) return true;
   if (other->block != by->block + 1) return !by->checks_blocks || is_known(by, other);
+  if (by->order->log) need_barrier(by->order, other->warp, other->stamp);
   return other->warp == by->who.warp || other->stamp <= by->order->clock[by->who.warp][other->warp];
 }
 

@@ -40,6 +40,14 @@ struct ts_peer_read {
   uint32_t agent, stamp, insn;
 };
 
+/* Which barriers of the whole block order anything, when asked for: first_barrier[w].data[s] is 1 +
+ * the instruction of the first one after w's accesses with stamp s. Each pair of accesses that must
+ * not change places is put down to that barrier, so that the others may go. */
+struct ts_barrier_log {
+  TS_VEC(uint32_t) first_barrier[TS_RACE_MAX_WARPS];
+  uint8_t *is_needed; /* [instruction]; not owned */
+};
+
 struct ts_race {
   uint32_t warp_count, granule_shift;
   uint64_t cell_count, touched_end; /* cells from touched_end on are as after the reset */
@@ -49,6 +57,7 @@ struct ts_race {
   uint32_t clock[TS_RACE_MAX_WARPS][TS_RACE_MAX_WARPS];
   uint32_t visible[TS_RACE_MAX_WARPS][TS_RACE_MAX_WARPS];
   uint32_t fenced[TS_RACE_MAX_WARPS][TS_RACE_MAX_WARPS];
+  struct ts_barrier_log *log;              /* NULL: not asked for */
   struct ts_order *order;                  /* NULL: other blocks are not followed */
   uint32_t first_agent;                    /* block * warp_count */
   uint32_t peer_agents[TS_RACE_MAX_PEERS]; /* the same of the blocks of the cluster, by rank */
@@ -110,6 +119,8 @@ struct ts_clock {
 };
 /* Adds what the warp has done and seen to the clock and starts a new stamp: an arrival. */
 void ts_race_release(struct ts_race *race, uint32_t warp, struct ts_clock *clock);
+/* The warp arrives at a barrier of the whole block: before its release. */
+void ts_race_log_barrier(struct ts_race *race, uint32_t warp, uint32_t insn);
 /* The warp has waited: what is in the clock is ordered before what it does next. */
 void ts_race_acquire(struct ts_race *race, uint32_t warp, const struct ts_clock *clock);
 /* fence.proxy.async by the warp. */

@@ -435,6 +435,29 @@ START_TEST(test_occupancy) {
 }
 END_TEST
 
+START_TEST(test_redundant_barrier) {
+  static const struct setting setting = {.blocks = 1, .threads = 64, .speed = true};
+#define SWAP_TWICE                                                                                 \
+  HEAD START "  %3 = xor u32 %2, 32\n  st.shared u32 s0, %2, %2 {scale=4}\n  bar.sync 0, 0\n$A"    \
+             "  %4 = ld.shared u32 s0, %3 {scale=4}\n  bar.sync 0, 0\n"                            \
+             "  st.shared u32 s0, %2, %4 {scale=4}\n" END
+  finds(SWAP_TWICE, "  bar.sync 0, 0\n", "", TS_DIAG_SPEED_BARRIER, &setting);
+  /* Between accesses to different places; between a read and the write that it must not see. */
+  finds(HEAD START "  %3 = xor u32 %2, 32\n  st.shared u32 s0, %2, %2 {scale=4}\n"
+                   "  bar.sync 0, 0\n  %4 = ld.shared u32 s0, %3 {scale=4, offset=$A}\n" END,
+        "256", "0", TS_DIAG_SPEED_BARRIER,
+        &(struct setting){.blocks = 1, .threads = 64, .speed = true});
+  /* What one warp has waited for, others read after the barrier alone; the last one is for nothing. */
+  finds(HEAD "region r1 in r0 head b0\n" START "  %3 = mov u32 0\n  %4 = lt u32 31, %2\n"
+             "  cbr %4, b1, b2, b2\nb1 in r1:\n  mbarrier.init s1, 1\n"
+             "  mbarrier.arrive.expect_tx s1, 512\n  bulk.load s0, %0, 512, s1\n"
+             "  mbarrier.wait s1, 0\n" JOIN "  bar.sync 0, 0\n"
+             "  %5 = ld.shared u32 s0, %2 {scale=4}\n$A" END,
+        "  bar.sync 0, 0\n", "", TS_DIAG_SPEED_BARRIER,
+        &(struct setting){.blocks = 1, .threads = 33, .speed = true});
+}
+END_TEST
+
 /* A ticket gives every block a place of its own, and no order. */
 START_TEST(test_ticket) {
   finds(HEAD START "  %3 = atom.global.ret u32 %1, 0, 1 {scale=4, reduce=add}\n"
@@ -468,5 +491,5 @@ int main(void) {
                    test_refill, test_mbarrier_order, test_layout, test_ldmatrix_layout,
                    test_wgmma_fence, test_unset_shared, test_unset_local, test_unset_global,
                    test_divergent_barrier, test_expect_tx, test_atomics, test_numbers, test_speed,
-                   test_occupancy, test_ticket, test_short_memory);
+                   test_occupancy, test_redundant_barrier, test_ticket, test_short_memory);
 }
