@@ -34,8 +34,11 @@ static void put_footprint(const struct ts_footprint *footprint, struct ts_event_
   record->size_bytes = footprint->size_bytes;
   record->address = footprint->base;
   if (footprint->kind == TS_FOOTPRINT_AFFINE) record->lane_stride_bytes = footprint->lane_stride;
-  if (footprint->kind == TS_FOOTPRINT_LANES)
+  if (footprint->kind == TS_FOOTPRINT_LANES) {
     memcpy(record->lane_address, footprint->lanes, sizeof record->lane_address);
+    for (unsigned i = 0; i < TS_EVENT_LANES && !record->address; i++)
+      record->address = record->lane_address[i];
+  }
   if (footprint->kind != TS_FOOTPRINT_BOX) return;
   record->box_rank = footprint->rank;
   memcpy(record->box_extent, footprint->extent, sizeof record->box_extent);

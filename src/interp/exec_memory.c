@@ -231,6 +231,8 @@ enum ts_status ts__emit_memory(struct ts__warp *warp, const struct ts__code *cod
     for (uint32_t lane = 0; lane < TS__LANES; lane++)
       lanes[lane] = warp->active >> lane & 1 ? access->lane[lane] : 0;
     footprint.kind = TS_FOOTPRINT_LANES;
+    footprint.base = 0;
+    footprint.lane_stride = 0;
     footprint.lanes = lanes;
   }
   return ts__emit(warp, code, event, &footprint);

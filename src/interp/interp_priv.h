@@ -6,7 +6,7 @@
  * and shared), exec_local.c, exec_atomic.c, exec_control.c, exec_warp.c, exec_barrier.c (bar.*),
  * exec_mbarrier.c, exec_cluster.c, async.c and exec_async.c (copies), tma.c (boxes), matrix.c,
  * exec_mma.c, exec_wgmma.c, wgmma_operand.c (ldmatrix, stmatrix, mma, wgmma), exec_address.c
- * (address-only runs), hazard.c (diagnostics
+ * and repeat.c (address-only runs), hazard.c (diagnostics
  * with kernel places), event_emit.c.
  *
  * Values: a component of a register in a warp takes 32 slots (varying) or 1 slot (uniform). A slot
@@ -18,7 +18,7 @@
 #define TS_INTERP_INTERP_PRIV_H
 
 #include "interp/interp.h"
-#include "ir/slice.h"
+#include "ir/block_form.h"
 #include "num/num.h"
 
 enum { TS__LANES = 32, TS__MAX_BLOCK_WARPS = 64 };
@@ -28,6 +28,7 @@ struct ts__block;
 struct ts__code;
 struct ts__program;
 struct ts__check;  /* check_priv.h */
+struct ts__repeat; /* repeat.c */
 struct ts__tensor; /* exec_tensor.c */
 
 /* What an instruction's function answers. */
@@ -95,6 +96,7 @@ struct ts__program {
   const struct ts__lane_ops *lanes; /* loops for this host */
   uint64_t shared_bytes;            /* static + dynamic */
   const struct ts_slice *slice;     /* address-only: what is computed; NULL: everything */
+  struct ts__repeat *repeat;        /* address-only: which blocks are told alike; NULL: none */
   struct ts__check *check;          /* of the blocks of a unit; NULL: hazard checks are off */
   uint32_t global_granule_bytes;    /* smallest access of global memory, with checks */
   uint32_t warps_per_block, threads_per_block;
@@ -257,6 +259,16 @@ enum ts__step ts__exec_ternary(struct ts__warp *warp, const struct ts__code *cod
 enum ts_status ts__program_decode(struct ts_ctx *ctx, struct ts__program *program);
 /* Makes the instruction one that is told but not computed (exec_address.c). */
 void ts__decode_quiet(struct ts__code *code);
+
+/* --- equal blocks (repeat.c) */
+/* Sets program->repeat when blocks of this launch can be told as repetitions. */
+enum ts_status ts__repeat_init(struct ts_ctx *ctx, struct ts__program *program);
+void ts__repeat_free(struct ts__program *program);
+/* Tells the block as a repetition of one that has been run, if it is one. Otherwise it must be run,
+ * and ts__repeat_keep after it. */
+enum ts_status ts__repeat_block(struct ts__repeat *repeat, uint64_t index, bool *is_repeated);
+enum ts_status ts__repeat_keep(struct ts__repeat *repeat, uint64_t index);
+void ts__set_params(struct ts__warp *warp); /* launch.c: the arguments, in their registers */
 
 /* joins[b]: the block where lanes that part at the end of block b meet again, TS_NONE when they do
  * not (join.c). From the arena. */

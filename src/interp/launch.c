@@ -294,7 +294,7 @@ static uint64_t argument_encoding(const struct ts_launch_arg *arg, enum ts_dtype
   return ts_num_convert1(dtype, TS_DTYPE_f64, 0, arg->value);
 }
 
-static void set_params(struct ts__warp *warp) {
+void ts__set_params(struct ts__warp *warp) {
   const struct ts__program *program = warp->program;
   const struct ts_function *function = program->function;
   for (uint32_t i = 0; i < function->params.count; i++) {
@@ -323,7 +323,7 @@ static enum ts_status warp_start(struct ts__block *block, uint32_t index) {
   warp->alive = warp->active = threads >= TS__LANES ? UINT32_MAX : (1u << threads) - 1;
   warp->regs = regs;
   warp->local = local;
-  set_params(warp);
+  ts__set_params(warp);
   TS_TRY(ts__warp_async_init(warp));
   return ts__warp_matrix_init(warp);
 }
@@ -448,6 +448,19 @@ static enum ts_status finish_unit(struct run *run, struct worker *worker, uint64
   return status;
 }
 
+static enum ts_status run_or_repeat(struct worker *worker, const struct ts__program *program,
+                                    uint64_t index) {
+  bool is_repeated;
+  if (!program->repeat) return run_unit(&worker->unit, index);
+  TS_TRY(ts__repeat_block(program->repeat, index, &is_repeated));
+  if (is_repeated) {
+    worker->stats.block_count++;
+    return TS_OK;
+  }
+  TS_TRY(run_unit(&worker->unit, index));
+  return ts__repeat_keep(program->repeat, index);
+}
+
 static enum ts_status run_task(void *user, uint32_t worker_index, uint64_t index) {
   struct run *run = user;
   struct worker *worker = &run->workers[worker_index];
@@ -455,7 +468,7 @@ static enum ts_status run_task(void *user, uint32_t worker_index, uint64_t index
   pthread_mutex_lock(&run->lock);
   worker->unit_index = index;
   pthread_mutex_unlock(&run->lock);
-  enum ts_status status = run_unit(&worker->unit, index);
+  enum ts_status status = run_or_repeat(worker, run->program, index);
   uint64_t done_count;
   status = finish_unit(run, worker, index, status, &done_count);
   if (worker_index == 0 && options->progress && done_count >= run->progress_at) {
@@ -568,8 +581,10 @@ static enum ts_status run_launch(struct ts__program *program, struct ts_ctx *ctx
   TS_TRY(prepare(ctx, program));
   struct run run = {.ctx = ctx, .program = program};
   enum ts_status status = check_run ? ts__check_launch(ctx, program, check_run) : TS_OK;
+  if (status == TS_OK) status = ts__repeat_init(ctx, program);
   if (status == TS_OK) status = run_blocks(&run);
   run_free(&run, stats);
+  ts__repeat_free(program);
   return ts__check_launch_end(ctx, program, status);
 }
 

@@ -33,8 +33,7 @@ struct slicer {
 
 /* --- operands by op */
 
-/* Bit i: operand i decides an address, a predicate, a sync object or a shape. */
-static uint32_t root_operands(const struct ts_insn *insn) {
+uint32_t ts_slice_roots(const struct ts_insn *insn) {
   uint32_t all = (1u << insn->operand_count) - 1;
   switch (insn->op) {
   case TS_OP_ld_global:
@@ -311,7 +310,7 @@ static void close_launch(struct slicer *slicer, struct launch_slice *s) {
 static void need_roots(struct slicer *slicer, struct launch_slice *s) {
   for (uint32_t id = 0; id < s->function->insns.count; id++) {
     const struct ts_insn *insn = &s->function->insns.data[id];
-    uint32_t roots = root_operands(insn);
+    uint32_t roots = ts_slice_roots(insn);
     for (uint32_t i = 0; i < insn->operand_count; i++)
       if (roots >> i & 1) need_operand(slicer, s, ts_insn_operand(s->function, insn, i));
   }

@@ -28,4 +28,7 @@ enum ts_status ts_slice_plan(struct ts_ctx *ctx, const struct ts_module *module,
                              struct ts_slice **slices, const uint64_t **tensors,
                              uint32_t *tensor_count);
 
+/* Bit i: operand i of the instruction decides an address, a predicate, a sync object or a shape. */
+uint32_t ts_slice_roots(const struct ts_insn *insn);
+
 #endif

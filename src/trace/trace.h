@@ -71,7 +71,7 @@ struct ts_footprint {
   uint32_t size_bytes; /* per lane, or per innermost row of a box */
   uint64_t base;
   int64_t lane_stride;   /* AFFINE */
-  const uint64_t *lanes; /* LANES: 32 addresses (inactive ones are 0) */
+  const uint64_t *lanes; /* LANES: 32 addresses (inactive ones are 0), and base is 0 */
   uint32_t extent[5];    /* BOX, innermost first, elements */
   int32_t coordinate[5];
   uint64_t stride_bytes[5];
@@ -94,7 +94,8 @@ struct ts_sink {
                          const struct ts_footprint *footprint);
   /* May be NULL; then every block's events are emitted. Otherwise an address-only run may say that a
    * block's events equal those of an earlier block of the launch but for global footprints: shifts
-   * has a row for every instruction whose footprints move (footprints in shared memory never do). */
+   * has a row for every instruction whose global footprints move; footprints in shared memory and
+   * lanes without an address never do. */
   enum ts_status (*repeat)(struct ts_sink *sink, uint16_t launch, uint32_t block,
                            uint32_t like_block, const struct ts_shift *shifts,
                            uint32_t shift_count);
