@@ -147,7 +147,7 @@ static struct ts__access random_access(uint64_t *random, const uint64_t *lanes) 
   access.mask = next_random(random) % 2 ? UINT32_MAX : 0x00ff00f0;
   switch (next_random(random) % 3) {
   case 0:
-    access.footprint.size_bytes = 4 << next_random(random) % 3;
+    access.footprint.size_bytes = 4u << next_random(random) % 3;
     access.footprint.lane_stride = next_random(random) % 4 * 16;
     break;
   case 1:
