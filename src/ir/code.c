@@ -17,7 +17,10 @@ static void describe(struct ts__code_table *table, uint32_t id) {
   out->k = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_k, 0);
   if (insn->op == TS_OP_ldmatrix) out->m = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_num, 1);
   if (insn->op == TS_OP_stmatrix) out->m = (uint16_t)(insn->operand_count - 2);
-  out->approx = ts_insn_attr(function, insn, TS_ATTR_approx, 0) != 0;
+  if (ts_insn_attr(function, insn, TS_ATTR_approx, 0))
+    out->approx = function->fast_math || ts_insn_attr(function, insn, TS_ATTR_ftz, 0)
+                      ? TS_CODE_APPROX_FLUSH
+                      : TS_CODE_APPROX_SUBNORMAL;
   if (ts__code_is_ordered((enum ts_op)insn->op)) out->flags |= TS_CODE_VOLATILE;
 }
 
@@ -53,7 +56,9 @@ static int derive(struct ts__code_table *table, struct ts_code *code) {
   code->slot_count = table->slot_count;
   code->block_count = (uint32_t)function->blocks.count;
   code->static_shared_bytes = function->static_shared_bytes;
-  code->machine_insn_count = ts__code_length(table);
+  ts__code_count(table, code->class_counts);
+  for (int i = 0; i < TS_CODE_CLASS_COUNT; i++)
+    code->machine_insn_count += code->class_counts[i];
   return 0;
 }
 

@@ -8,7 +8,8 @@
  *
  * Register slots number everything that a warp's scoreboard tracks: slot r < register count of the
  * function is virtual register r; then every 32-bit word of every local array that lives in
- * registers has a slot of its own. */
+ * registers has a slot of its own; then come versions of such words that are overwritten later in
+ * their block, each definition with slots of its own, as registers are renamed. */
 #ifndef TS_IR_CODE_H
 #define TS_IR_CODE_H
 
@@ -18,10 +19,29 @@ enum ts_code_flag {
   TS_CODE_FREE = 1,      /* no machine instruction: folded, renamed, or a move inside registers */
   TS_CODE_UNIFORM = 2,   /* one value for the warp: the uniform data path may do it */
   TS_CODE_ADDRESS = 4,   /* a memory instruction whose address is computed anew: one integer
-                            multiply-add (64-bit for global) before it */
+                            multiply-add (64-bit for global) before it; cp.async: two */
   TS_CODE_SPILLED = 8,   /* array access with a dynamic index: goes through local memory */
   TS_CODE_BACKEDGE = 16, /* branch that closes a loop */
   TS_CODE_VOLATILE = 32  /* keeps its order among other volatile instructions (inline assembly) */
+};
+
+enum ts_code_approx {
+  TS_CODE_APPROX_NONE,
+  TS_CODE_APPROX_FLUSH,    /* one instruction of the special function unit, and a product */
+  TS_CODE_APPROX_SUBNORMAL /* without fast math: a comparison and two products more */
+};
+
+/* Machine instructions by what executes them. */
+enum ts_code_class {
+  TS_CODE_CLASS_FP32,
+  TS_CODE_CLASS_FP16,
+  TS_CODE_CLASS_INT, /* integers, moves, comparisons, selections, minima, packing */
+  TS_CODE_CLASS_SPECIAL,
+  TS_CODE_CLASS_MATRIX,
+  TS_CODE_CLASS_MEMORY, /* shuffles too */
+  TS_CODE_CLASS_SYNC,
+  TS_CODE_CLASS_CONTROL,
+  TS_CODE_CLASS_COUNT
 };
 
 /* slots first .. first + count - 1 */
@@ -36,9 +56,11 @@ struct ts_code_insn {
   uint16_t m, n, k;              /* mma, wgmma: shape; ldmatrix, stmatrix: m = matrices */
   uint16_t use_count, def_count; /* refs[first_ref ..]: the uses, then the definitions */
   uint32_t first_ref;
-  uint32_t block;
-  uint32_t rank;            /* place in its block's issue order, from 0 */
-  uint8_t approx;           /* special functions: the fast-math form */
+  uint32_t
+      block; /* first one of its region: a block, with the small ifs after it that are predicates
+                     and what follows them up to the next real branch */
+  uint32_t rank;            /* place in its region's issue order, from 0 */
+  uint8_t approx;           /* enum ts_code_approx: special functions, division */
   uint8_t source_registers; /* 32-bit registers read, for register-file interference */
 };
 
@@ -51,6 +73,7 @@ struct ts_code {
   uint32_t block_count;
   uint32_t registers_per_thread; /* estimate, at least 16; setmaxnreg is respected */
   uint64_t static_shared_bytes;
+  uint32_t class_counts[TS_CODE_CLASS_COUNT]; /* machine instructions, loops not unrolled */
   uint32_t machine_insn_count; /* estimate of the code's length, for the instruction cache */
 };
 

@@ -5,6 +5,8 @@
  * has them with counts). */
 #include "ir/code_priv.h"
 
+enum { MAX_USES_LOOKED_AT = 64 };
+
 /* Operations with two inputs that have swallowed one of their producers. */
 struct fold {
   struct ts__code_table *table;
@@ -316,6 +318,22 @@ static void fold_branch(struct fold *f, uint32_t id) {
   if (is_back || target == insn->block + 1) set_free(f, id);
 }
 
+/* Quotient and remainder of the same operands are one computation, and one more product. */
+static void fold_remainder(struct fold *f, uint32_t id) {
+  const struct ts_insn *insn = &f->function->insns.data[id];
+  uint16_t twin = insn->op == TS_OP_rem ? TS_OP_div : TS_OP_floordiv;
+  const struct ts_operand *a = ts_insn_operand(f->function, insn, 0);
+  const struct ts_operand *b = ts_insn_operand(f->function, insn, 1);
+  if (a->kind != TS_OPERAND_REG || !ts_dtype_is_int((enum ts_dtype)insn->dtype)) return;
+  const struct ts__code_reg *reg = &f->table->regs[a->index];
+  for (uint32_t i = 0; i < reg->use_count && i < MAX_USES_LOOKED_AT; i++) {
+    const struct ts_insn *user = &f->function->insns.data[f->table->uses[reg->first_use + i].insn];
+    if (user->op != twin || user->block != insn->block) continue;
+    const struct ts_operand *c = ts_insn_operand(f->function, user, 1);
+    if (c->kind == b->kind && c->index == b->index) set_free(f, id);
+  }
+}
+
 static void fold_insn(struct fold *f, uint32_t id) {
   const struct ts_insn *insn = &f->function->insns.data[id];
   switch (insn->op) {
@@ -344,6 +362,8 @@ static void fold_insn(struct fold *f, uint32_t id) {
   case TS_OP_ne: fold_zero_test(f, id); return;
   case TS_OP_neg:
   case TS_OP_abs: fold_sign(f, id); return;
+  case TS_OP_rem:
+  case TS_OP_floormod: fold_remainder(f, id); return;
   case TS_OP_sreg: fold_sreg(f, id); return;
   case TS_OP_br: fold_branch(f, id); return;
   case TS_OP_wgmma_touch: set_free(f, id); return;

@@ -122,7 +122,8 @@ int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *va
                         uint32_t *peak_words);
 
 /* --- code_length.c */
-uint32_t ts__code_length(const struct ts__code_table *table); /* machine instructions */
+/* Machine instructions by class. */
+void ts__code_count(const struct ts__code_table *table, uint32_t counts[TS_CODE_CLASS_COUNT]);
 
 /* --- code_registers.c */
 /* The most a thread can have: 255, and the block's share of the file. */
