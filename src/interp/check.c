@@ -182,7 +182,7 @@ void ts__check_block_start(struct ts__block *block) {
   struct ts__check *check = block->check;
   ts_race_reset(&check->race, block->index);
   ts__check_order_block(block);
-  ts_use_reset(&check->use);
+  ts_use_reset(&check->use, block->shared.data);
   memset(check->barriers, 0, sizeof check->barriers);
   memset(check->tags, 0, check->tag_count * sizeof *check->tags);
   check->mbarriers.count = 0;

@@ -27,12 +27,12 @@ enum ts_status ts_use_init(struct ts_ctx *ctx, struct ts_use *use, uint64_t size
     ts_use_free(use);
     return ts_fail_memory(ctx);
   }
-  use->touched_end = use->cell_count;
-  ts_use_reset(use);
+  memset(use->owners, 0, (size_t)owner_bytes(use));
   return TS_OK;
 }
 
-void ts_use_reset(struct ts_use *use) {
+void ts_use_reset(struct ts_use *use, const uint8_t *data) {
+  use->data = data;
   memset(use->owners, 0, (size_t)use->touched_end * sizeof *use->owners);
   use->touched_end = 0;
   use->delivery_count = 0;
@@ -64,9 +64,21 @@ static void judge(struct ts_use *use, uint32_t number) {
   use->first_free = number;
 }
 
+static bool is_zero(const struct ts_use *use, uint64_t cell) {
+  const uint8_t *bytes = use->data + (cell << use->granule_shift);
+  for (uint32_t i = 0; i < 1u << use->granule_shift; i++)
+    if (bytes[i]) return false;
+  return true;
+}
+
 static void lose(struct ts_use *use, uint32_t number, uint64_t cell, uint32_t insn) {
   struct ts_use_delivery *delivery = &use->deliveries[number];
   uint64_t address = cell << use->granule_shift;
+  if (is_zero(use, cell)) {
+    delivery->cells--;
+    if (--delivery->pending == 0) judge(use, number);
+    return;
+  }
   if (delivery->lost++ == 0 || address < delivery->first_lost) {
     delivery->first_lost = address;
     delivery->overwritten = insn;

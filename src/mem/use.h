@@ -3,7 +3,7 @@
  * block ends, before anybody has read them. A delivery of which at least half was read and the rest
  * lost is told of: a tile that is read at a wrong offset looks like that, while what nobody needs
  * (a stage that was loaded ahead) is lost as a whole, and of what is too large to load in parts
- * most. */
+ * most. Zeros are never lost: a tile is filled up with them behind the edge of a tensor. */
 #ifndef TS_MEM_USE_H
 #define TS_MEM_USE_H
 
@@ -27,6 +27,7 @@ struct ts_use_finding {
 };
 
 struct ts_use {
+  const uint8_t *data; /* the bytes of the window */
   uint32_t granule_shift;
   uint64_t cell_count, touched_end;
   uint32_t *owners; /* per cell: delivery that put something there which nobody has read; 0 none */
@@ -40,7 +41,9 @@ struct ts_use {
 
 enum ts_status ts_use_init(struct ts_ctx *ctx, struct ts_use *use, uint64_t size_bytes,
                            uint32_t granule_bytes);
-void ts_use_reset(struct ts_use *use); /* for the next block */
+/* For the first and each further block: data holds its window, widened to whole cells, as it is
+ * before what ts_use_put tells of has been written. */
+void ts_use_reset(struct ts_use *use, const uint8_t *data);
 void ts_use_free(struct ts_use *use);
 
 /* What ts_use_put writes until the end belongs to one delivery; other writes are not followed. */

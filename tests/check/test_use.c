@@ -37,7 +37,7 @@ static void run(const char *pattern, const char *piece, const struct setting *se
   for (int i = 0; i < SCHEDULES; i++) {
     struct kernel k;
     kernel_begin(&k, body);
-    kernel_buffer(&k, "in", TS_DTYPE_u32, WORDS * 4);
+    memset(kernel_buffer(&k, "in", TS_DTYPE_u32, WORDS * 4), 1, WORDS * 4);
     kernel_buffer(&k, "out", TS_DTYPE_u32, WORDS * 4);
     struct ts_tensormap map = setting->map ? *setting->map : tile_map;
     map.global_address = k.args[0].value;

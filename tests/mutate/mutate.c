@@ -29,7 +29,8 @@ enum {
   LAST_WARPS = 4,
   MAX_INSNS = 2000000,
   LEAST_PERCENT = 95,
-  SHIFT_BYTES = 128
+  FAR_BYTES = 128, /* a row of most tiles, and */
+  NEAR_BYTES = 16  /* a chunk of one */
 };
 
 struct subject {
@@ -59,7 +60,8 @@ enum mutation_kind {
   BYTES_TWICE,
   BYTES_LESS,
   WAIT_MORE,
-  OFFSET,
+  OFFSET_FAR,
+  OFFSET_NEAR,
   SWIZZLE_NONE,
   SWIZZLE_OTHER,
   COORDINATE_0,
@@ -69,18 +71,20 @@ enum mutation_kind {
   KIND_COUNT
 };
 static const char *const kind_texts[KIND_COUNT] = {
-    "drop",           "barrier number", "barrier count", "arrivals + 1",   "arrivals - 1",
-    "parity 0",       "parity 1",       "bytes x 2",     "bytes - 16",     "wait for less",
-    "shared offset",  "swizzle none",   "other swizzle", "1st coordinate", "2nd coordinate",
-    "3rd coordinate", "4th coordinate"};
+    "drop",           "barrier number", "barrier count", "arrivals + 1",  "arrivals - 1",
+    "parity 0",       "parity 1",       "bytes x 2",     "bytes - 16",    "wait for less",
+    "offset + 128",   "offset + 16",    "swizzle none",  "other swizzle", "1st coordinate",
+    "2nd coordinate", "3rd coordinate", "4th coordinate"};
 
 enum mutation_class { SYNC, PLACE, CLASS_COUNT };
 static const char *const class_texts[CLASS_COUNT] = {"sync", "place"};
 
 static bool is_coordinate(enum mutation_kind kind) { return kind >= COORDINATE_0; }
 
+static bool is_offset(enum mutation_kind kind) { return kind == OFFSET_FAR || kind == OFFSET_NEAR; }
+
 static enum mutation_class class_of(enum mutation_kind kind) {
-  return kind == OFFSET || is_coordinate(kind) ? PLACE : SYNC;
+  return is_offset(kind) || is_coordinate(kind) ? PLACE : SYNC;
 }
 
 struct mutation {
@@ -328,7 +332,8 @@ static bool applies(const struct ts_function *function, uint32_t id, enum mutati
   case WAIT_MORE:
     return has_value && (insn->op == TS_OP_cp_async_wait || insn->op == TS_OP_wgmma_wait ||
                          insn->op == TS_OP_bulk_wait);
-  case OFFSET: return accesses_shared(insn->op);
+  case OFFSET_FAR:
+  case OFFSET_NEAR: return accesses_shared(insn->op);
   case COORDINATE_0:
   case COORDINATE_1:
   case COORDINATE_2:
@@ -353,13 +358,13 @@ static bool set_operand(struct subject *s, struct ts_function *function, const s
 }
 
 static bool set_offset(const struct ts_function *function, const struct ts_insn *insn,
-                       struct saved *saved) {
+                       int64_t shift_bytes, struct saved *saved) {
   uint16_t offset = insn->op == TS_OP_cp_async ? TS_ATTR_offset2 : TS_ATTR_offset;
   for (uint32_t i = insn->attrs; i < insn->attrs + insn->attr_count; i++) {
     if (function->attrs.data[i].id != offset) continue;
     saved->attr_index = i;
     saved->attr = function->attrs.data[i];
-    function->attrs.data[i].value += SHIFT_BYTES;
+    function->attrs.data[i].value += shift_bytes;
     return true;
   }
   return false;
@@ -376,7 +381,8 @@ static bool apply(struct subject *s, const struct mutation *m, struct saved *sav
   struct ts_function *function = function_at(s, m->function);
   struct ts_insn *insn = &function->insns.data[m->insn];
   saved->insn = *insn;
-  if (m->kind == OFFSET) return set_offset(function, insn, saved);
+  if (is_offset(m->kind))
+    return set_offset(function, insn, m->kind == OFFSET_FAR ? FAR_BYTES : NEAR_BYTES, saved);
   if (m->kind != DROP) return set_operand(s, function, insn, m->kind, saved);
   insn->op = TS_OP_fence; /* of the block: nothing */
   insn->operand_count = insn->attr_count = 0;

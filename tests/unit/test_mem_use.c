@@ -3,13 +3,19 @@
 
 #include "support/suite.h"
 
+#include <string.h>
+
 enum { WINDOW_BYTES = 4096, CELL_BYTES = 16, LOADER = 3, WRITER = 4 };
 
 static struct ts_diag_list diags;
 static struct ts_ctx ctx = {&ts_allocator_libc, &diags};
 
+static uint8_t window[WINDOW_BYTES + CELL_BYTES];
+
 static void begin(struct ts_use *use) {
+  memset(window, 1, sizeof window);
   ck_assert_int_eq(ts_use_init(&ctx, use, WINDOW_BYTES, CELL_BYTES), TS_OK);
+  ts_use_reset(use, window);
 }
 
 static void bring(struct ts_use *use, uint32_t insn, uint64_t address, uint64_t size_bytes) {
@@ -71,6 +77,22 @@ START_TEST(test_lost_as_a_whole) {
 }
 END_TEST
 
+/* What fills a tile behind the edge. */
+START_TEST(test_zeros) {
+  struct ts_use use;
+  begin(&use);
+  memset(window + 64, 0, 64);
+  bring(&use, LOADER, 0, 128);
+  ts_use_read(&use, 0, 64);
+  expect(&use, 0, 0, 0);
+  begin(&use);
+  memset(window + 64, 0, 63);
+  bring(&use, LOADER, 0, 128);
+  ts_use_read(&use, 0, 64);
+  expect(&use, 16, 112, TS_USE_NOBODY);
+}
+END_TEST
+
 /* Lanes of one store may meet; what is put without a delivery is not followed. */
 START_TEST(test_not_followed) {
   struct ts_use use;
@@ -96,7 +118,7 @@ START_TEST(test_many) {
         bring(&use, LOADER, cell * CELL_BYTES, CELL_BYTES);
     ck_assert_uint_eq(use.finding_count, 0);
     ck_assert_uint_le(use.delivery_count, WINDOW_BYTES / CELL_BYTES + 1);
-    ts_use_reset(&use);
+    ts_use_reset(&use, window);
   }
   bring(&use, LOADER, 0, 64);
   ts_use_read(&use, 0, 48);
@@ -105,6 +127,6 @@ START_TEST(test_many) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("mem_use", test_end_of_block, test_overwritten, test_lost_as_a_whole,
+  return RUN_TESTS("mem_use", test_end_of_block, test_overwritten, test_lost_as_a_whole, test_zeros,
                    test_not_followed, test_many);
 }
