@@ -44,7 +44,7 @@ static int derive(struct ts__code_table *table, struct ts_code *code) {
   for (uint32_t id = 0; id < insn_count; id++)
     describe(table, id);
   if (ts__code_find_refs(table) || ts__code_find_folds(table) || ts__code_find_regions(table) ||
-      order(table, code))
+      ts__code_find_addresses(table) || order(table, code))
     return -1;
   struct ts_code_ref *refs = ts_new_array(table->out, struct ts_code_ref, table->refs.count);
   if (!refs) return -1;

@@ -19,14 +19,18 @@ static bool is_free(const struct fold *f, uint32_t id) {
 }
 static void set_free(struct fold *f, uint32_t id) { f->table->insns[id].flags |= TS_CODE_FREE; }
 
-/* The only definition of a register operand, or NULL. */
-static const struct ts_insn *definition(const struct fold *f, const struct ts_operand *operand,
-                                        uint32_t *id) {
+const struct ts_insn *ts__code_definition(const struct ts__code_table *table,
+                                          const struct ts_operand *operand, uint32_t *id) {
   if (operand->kind != TS_OPERAND_REG) return NULL;
-  const struct ts__code_reg *reg = &f->table->regs[operand->index];
+  const struct ts__code_reg *reg = &table->regs[operand->index];
   if (reg->def_count != 1 || reg->def == TS_NONE) return NULL;
   *id = reg->def;
-  return &f->function->insns.data[reg->def];
+  return &table->function->insns.data[reg->def];
+}
+
+static const struct ts_insn *definition(const struct fold *f, const struct ts_operand *operand,
+                                        uint32_t *id) {
+  return ts__code_definition(f->table, operand, id);
 }
 
 static bool is_word_int(const struct ts_insn *insn) {
@@ -52,18 +56,19 @@ static bool has_only_address_uses(const struct fold *f, uint32_t reg) {
 }
 
 /* The shared window's addresses are constants of the machine code: a shared object plus constants. */
-static bool is_shared_constant(const struct fold *f, const struct ts_operand *operand) {
+static bool is_shared_constant(const struct ts__code_table *table,
+                               const struct ts_operand *operand) {
   uint64_t encoding;
   uint32_t id;
   for (unsigned depth = 0; depth < 8; depth++) {
     if (operand->kind == TS_OPERAND_SHARED) return true;
-    const struct ts_insn *insn = definition(f, operand, &id);
+    const struct ts_insn *insn = ts__code_definition(table, operand, &id);
     if (!insn || insn->op != TS_OP_add) return false;
-    const struct ts_operand *a = ts_insn_operand(f->function, insn, 0);
-    const struct ts_operand *b = ts_insn_operand(f->function, insn, 1);
-    if (ts__code_constant(f->function, b, &encoding))
+    const struct ts_operand *a = ts_insn_operand(table->function, insn, 0);
+    const struct ts_operand *b = ts_insn_operand(table->function, insn, 1);
+    if (ts__code_constant(table->function, b, &encoding))
       operand = a;
-    else if (ts__code_constant(f->function, a, &encoding))
+    else if (ts__code_constant(table->function, a, &encoding))
       operand = b;
     else
       return false;
@@ -71,9 +76,10 @@ static bool is_shared_constant(const struct fold *f, const struct ts_operand *op
   return false;
 }
 
-static bool is_known_at_build(const struct fold *f, const struct ts_operand *operand) {
+bool ts__code_is_known(const struct ts__code_table *table, const struct ts_operand *operand) {
   uint64_t encoding;
-  return ts__code_constant(f->function, operand, &encoding) || is_shared_constant(f, operand);
+  return ts__code_constant(table->function, operand, &encoding) ||
+         is_shared_constant(table, operand);
 }
 
 /* The outer instruction takes over what computes operand k, when nobody else reads that: answers
@@ -161,11 +167,11 @@ static void fold_address_part(struct fold *f, uint32_t id) {
   switch (insn->op) {
   case TS_OP_cvt: set_free(f, id); return;
   case TS_OP_add:
-    if (is_known_at_build(f, a) || is_known_at_build(f, b)) set_free(f, id);
+    if (ts__code_is_known(f->table, a) || ts__code_is_known(f->table, b)) set_free(f, id);
     return;
   case TS_OP_mul:
   case TS_OP_shl:
-    if (is_known_at_build(f, b) && f->table->regs[insn->dst].use_count == 1) set_free(f, id);
+    if (ts__code_is_known(f->table, b) && f->table->regs[insn->dst].use_count == 1) set_free(f, id);
     return;
   default: return;
   }
@@ -196,6 +202,15 @@ static void fold_sign(struct fold *f, uint32_t id) {
   set_free(f, id);
 }
 
+/* IMAD.WIDE extends its factors. */
+static bool has_only_products(const struct fold *f, uint32_t reg) {
+  const struct ts__code_reg *r = &f->table->regs[reg];
+  for (uint32_t i = 0; i < r->use_count; i++)
+    if (f->function->insns.data[f->table->uses[r->first_use + i].insn].op != TS_OP_mul)
+      return false;
+  return r->use_count > 0;
+}
+
 static void fold_cvt(struct fold *f, uint32_t id) {
   const struct ts_insn *insn = &f->function->insns.data[id];
   enum ts_dtype to = (enum ts_dtype)insn->dtype, from = (enum ts_dtype)insn->dtype2;
@@ -206,6 +221,10 @@ static void fold_cvt(struct fold *f, uint32_t id) {
   }
   if (!ts_dtype_is_int(to) || !ts_dtype_is_int(from)) return;
   bool is_truncation = from_bits >= to_bits && to_bits >= 32;
+  if (to_bits > 32 && from_bits == 32 && has_only_products(f, insn->dst)) {
+    set_free(f, id);
+    return;
+  }
   bool is_zero_extension = from_bits == 32 && ts_dtype_is_unsigned_int(from);
   if (is_truncation || is_zero_extension) set_free(f, id);
 }
@@ -371,120 +390,6 @@ static void fold_insn(struct fold *f, uint32_t id) {
   }
 }
 
-/* --- addresses that are computed anew */
-
-enum { OFFSET_REACH_LOG2 = 23 }; /* immediate offsets are 24 bits with sign */
-
-struct address_key {
-  uint32_t base_kind, base, index_kind, index;
-  int64_t scale, reach; /* reach: the offset where it cannot be an immediate, else its multiple */
-};
-
-/* An address of cp.async is an operand of inline assembly: the compiler adds an offset to the index
- * before it extends that to 64 bits, and the sum might have wrapped. */
-static bool is_immediate_offset(const struct ts_insn *insn,
-                                const struct ts__code_address *address) {
-  return insn->op != TS_OP_cp_async || !address->is_global || !address->offset;
-}
-
-static struct address_key key_of(const struct fold *f, const struct ts_insn *insn,
-                                 const struct ts__code_address *address) {
-  const struct ts_operand *base = ts_insn_operand(f->function, insn, address->base);
-  const struct ts_operand *index = ts_insn_operand(f->function, insn, address->index);
-  return (struct address_key){
-      base->kind,
-      base->index,
-      index->kind,
-      index->index,
-      address->scale,
-      is_immediate_offset(insn, address) ? address->offset >> OFFSET_REACH_LOG2 : address->offset};
-}
-
-static bool is_same_key(const struct address_key *a, const struct address_key *b) {
-  return a->base_kind == b->base_kind && a->base == b->base && a->index_kind == b->index_kind &&
-         a->index == b->index && a->scale == b->scale && a->reach == b->reach;
-}
-
-static uint32_t hash_key(const struct address_key *key) {
-  uint32_t hash =
-      ts__hash_word(key->base_kind << 8 | key->index_kind, (uint64_t)key->base << 32 | key->index);
-  return ts__hash_word(hash, (uint64_t)key->scale << 32 ^ (uint64_t)key->reach);
-}
-
-/* Constant index, or a shared window with an index in bytes: the address is an operand as it is. */
-static bool needs_address(const struct fold *f, const struct ts_insn *insn,
-                          const struct ts__code_address *address) {
-  if (address->index == TS_NONE) return false;
-  const struct ts_operand *base = ts_insn_operand(f->function, insn, address->base);
-  const struct ts_operand *index = ts_insn_operand(f->function, insn, address->index);
-  if (index->kind != TS_OPERAND_REG) return false;
-  if (address->is_global) return true;
-  return address->scale != 1 || !is_known_at_build(f, base);
-}
-
-static bool is_variable(const struct fold *f, const struct ts_operand *operand) {
-  return operand->kind == TS_OPERAND_REG && f->table->regs[operand->index].def_count > 1;
-}
-
-struct address_entry {
-  struct address_key key;
-  uint32_t leader;
-};
-
-struct addresses {
-  struct ts__index index;
-  TS_VEC(struct address_entry) entries;
-};
-
-/* The instruction whose address this one may use, or itself. Addresses of variables are shared
- * within a block only, and are then approximately right: the variable changes at its end. */
-static int find_leader(struct fold *f, struct addresses *seen, uint32_t id,
-                       const struct ts__code_address *address, uint32_t *leader) {
-  const struct ts_insn *insn = &f->function->insns.data[id];
-  struct address_key key = key_of(f, insn, address);
-  bool is_local = is_variable(f, ts_insn_operand(f->function, insn, address->base)) ||
-                  is_variable(f, ts_insn_operand(f->function, insn, address->index));
-  uint32_t hash = hash_key(&key), item;
-  for (size_t at = ts__index_first(&seen->index, hash);
-       ts__index_find(&seen->index, hash, &at, &item); at = ts__index_next(&seen->index, at)) {
-    const struct address_entry *entry = &seen->entries.data[item];
-    uint32_t block = f->function->insns.data[entry->leader].block;
-    if (!is_same_key(&entry->key, &key)) continue;
-    if (is_local ? block != insn->block : !ts__cfg_dominates(&f->table->cfg, block, insn->block))
-      continue;
-    *leader = entry->leader;
-    return 0;
-  }
-  *leader = id;
-  struct address_entry entry = {key, id};
-  const struct ts_allocator *allocator = f->table->ctx->allocator;
-  if (ts_vec_push(&seen->entries, allocator, entry)) return -1;
-  return ts__index_add(&seen->index, allocator, hash, (uint32_t)seen->entries.count - 1);
-}
-
-static int mark_addresses(struct fold *f) {
-  struct addresses seen = {.entries = {NULL, 0, 0}};
-  int failed = 0;
-  for (uint32_t id = 0; id < f->function->insns.count && !failed; id++) {
-    struct ts__code_address addresses[TS__MAX_ADDRESSES];
-    const struct ts_insn *insn = &f->function->insns.data[id];
-    uint32_t count = ts__code_addresses(f->function, insn, addresses);
-    f->table->address_leader[id] = TS_NONE;
-    for (uint32_t i = count; i-- > 0 && !failed;) {
-      uint32_t leader;
-      if (!needs_address(f, insn, &addresses[i])) continue;
-      failed = find_leader(f, &seen, id, &addresses[i], &leader);
-      f->table->address_leader[id] = leader;
-      if (leader != id) continue;
-      f->table->insns[id].flags |= TS_CODE_ADDRESS;
-      f->table->has_own_offset[id] = !is_immediate_offset(insn, &addresses[i]);
-    }
-  }
-  ts__index_free(&seen.index, f->table->ctx->allocator);
-  ts_vec_free(&seen.entries, f->table->ctx->allocator);
-  return failed;
-}
-
 static bool is_uniform_work(const struct ts_function *function, const struct ts_insn *insn) {
   if (insn->dst == TS_NONE || insn->lanes != 1) return false;
   const struct ts_op_info *info = ts_op_info((enum ts_op)insn->op);
@@ -496,13 +401,11 @@ static bool is_uniform_work(const struct ts_function *function, const struct ts_
 int ts__code_find_folds(struct ts__code_table *table) {
   const struct ts_function *function = table->function;
   struct fold f = {table, function, ts_new_array(&table->scratch, bool, function->insns.count)};
-  table->address_leader = ts_new_array(&table->scratch, uint32_t, function->insns.count);
-  table->has_own_offset = ts_new_array(&table->scratch, bool, function->insns.count);
-  if (!f.has_inner || !table->address_leader || !table->has_own_offset) return -1;
+  if (!f.has_inner) return -1;
   for (uint32_t id = 0; id < function->insns.count; id++)
     fold_insn(&f, id);
   for (uint32_t id = 0; id < function->insns.count; id++)
     if (is_uniform_work(function, &function->insns.data[id]))
       table->insns[id].flags |= TS_CODE_UNIFORM;
-  return mark_addresses(&f);
+  return 0;
 }

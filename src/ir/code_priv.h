@@ -49,6 +49,7 @@ struct ts__code_table {
   /* The instruction that computes the address anew for a memory instruction; itself, or an earlier
    * one; TS_NONE without such an address. One per instruction: cp.async's global side. */
   uint32_t *address_leader;
+  uint32_t *same_as; /* by register: the one that holds the same value in its region, or itself */
   uint32_t *region_end; /* by block: one past the last block of its region */
   bool *has_own_offset; /* such an address takes an addition more */
 };
@@ -68,10 +69,18 @@ uint32_t ts__code_words(struct ts_type type); /* 32-bit registers of a value; pr
 int ts__code_find_refs(struct ts__code_table *table);
 
 /* --- code_fold.c */
+/* The only definition of a register operand, or NULL. */
+const struct ts_insn *ts__code_definition(const struct ts__code_table *table,
+                                          const struct ts_operand *operand, uint32_t *insn);
+/* A constant of the machine code: an immediate, or an address in the shared window. */
+bool ts__code_is_known(const struct ts__code_table *table, const struct ts_operand *operand);
 int ts__code_find_folds(struct ts__code_table *table);
 
 /* --- code_regions.c */
 int ts__code_find_regions(struct ts__code_table *table);
+
+/* --- code_address.c, after the regions */
+int ts__code_find_addresses(struct ts__code_table *table);
 
 /* --- code_values.c */
 

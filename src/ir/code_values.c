@@ -233,6 +233,12 @@ static void name_folded(struct ts__code_values *v, uint32_t id) {
     v->parts[v->first_part[insn->dst] + i] = operand_part(v, only, i);
 }
 
+static void name_same(struct ts__code_values *v, uint32_t reg) {
+  uint32_t other = v->table->same_as[reg];
+  for (uint32_t i = 0; i < v->table->function->regs.data[reg].type.lanes; i++)
+    v->parts[v->first_part[reg] + i] = v->parts[v->first_part[other] + i];
+}
+
 static bool is_move(enum ts_op op) {
   return op == TS_OP_mov || op == TS_OP_extract || op == TS_OP_broadcast || op == TS_OP_bitcast ||
          op == TS_OP_concat;
@@ -247,7 +253,10 @@ static void name_insn(struct ts__code_values *v, uint32_t id) {
       load_parts(v, id, &accesses[0]);
     else
       name_parts(v, insn);
-    if (is_folded(v, id) && !is_move((enum ts_op)insn->op)) name_folded(v, id);
+    if (v->table->same_as[insn->dst] != insn->dst)
+      name_same(v, insn->dst);
+    else if (is_folded(v, id) && !is_move((enum ts_op)insn->op))
+      name_folded(v, id);
   }
   for (uint32_t i = 0; i < count; i++)
     if (accesses[i].is_def) define_slots(v, id, &accesses[i]);
