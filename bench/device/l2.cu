@@ -169,6 +169,30 @@ static double linear_gbps(char *a, char *b, char *c, size_t bytes, int kind, int
   return quantile(v, 0.5);
 }
 
+// One pass over data that is not in level 2, after it was filled with written or with read lines.
+static double after_fill_us(char *data, char *fill, size_t bytes, int kind, int dirty) {
+  cudaEvent_t e0, e1;
+  CHECK(cudaEventCreate(&e0));
+  CHECK(cudaEventCreate(&e1));
+  std::vector<double> v;
+  for (int r = 0; r < 9; r++) {
+    float ms;
+    if (dirty)
+      CHECK(cudaMemsetAsync(fill, r, 256u << 20));
+    else
+      linear<<<SM_COUNT * 4, 512>>>((int4 *)fill, nullptr, nullptr, (256u << 20) / 16, 0, 1, 0,
+                                    sink_device());
+    CHECK(cudaEventRecord(e0));
+    linear<<<SM_COUNT * 4, 512>>>((int4 *)data, (int4 *)data, (int4 *)(data + (256u << 20)),
+                                  bytes / 16, kind, 1, 0, sink_device());
+    CHECK(cudaEventRecord(e1));
+    CHECK(cudaEventSynchronize(e1));
+    CHECK(cudaEventElapsedTime(&ms, e0, e1));
+    v.push_back(ms * 1000);
+  }
+  return quantile(v, 0.5);
+}
+
 int main() {
   raise(stream_ldg<1024, 4>);
   raise(stream_ldg<1024, 2>);
@@ -228,6 +252,11 @@ int main() {
       row(linear_gbps(base, other, third, 256u << 20, k, 1, 0, per_sm), "GB/s",
           "dram_%s_256MB_cta%d", kind[k], per_sm);
     }
+  for (int mb : {1, 2, 4, 8, 16, 32, 64, 128})
+    for (int k : {0, 2})
+      for (int dirty : {0, 1})
+        row(after_fill_us(base, other, (size_t)mb << 20, k, dirty), "us", "cold_%s_%dMB_after_%s",
+            kind[k], mb, dirty ? "memset" : "reads");
   for (int mb : {4, 8, 12, 16, 20, 24, 28, 32, 40, 48, 56, 64, 96})
     for (int rotate : {0, 37}) {
       const size_t n = (size_t)mb << 20;

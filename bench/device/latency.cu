@@ -55,10 +55,12 @@ __global__ void write_lines(char *p, int lines, int stride, int writer) {
 // Loads that hit level 1 (or 2): a warp instruction covers rows of row_bytes, `stride` lines apart.
 template <int BYTES, int CACHED_IN_L1>
 __global__ void __launch_bounds__(1024)
-    load_rate(const char *p, int row_bytes, int rounds, cycles_t *out, uint32_t *sink) {
+    load_rate(const char *p, int row_bytes, int rounds, int zero, cycles_t *out, uint32_t *sink) {
   const int lane = threadIdx.x & 31, per_row = row_bytes / BYTES;
-  const char *from =
-      p + (lane / per_row) * 1024 + lane % per_row * BYTES + (threadIdx.x >> 5) * 128 % 1024;
+  const int pitch = !CACHED_IN_L1 ? 1024 : row_bytes < 128 ? 128 : row_bytes;
+  const int step = CACHED_IN_L1 ? 4096 : 32768,
+            warp_offset = CACHED_IN_L1 ? 0 : (threadIdx.x >> 5) * 128 % 1024;
+  const char *from = p + (lane / per_row) * pitch + lane % per_row * BYTES + warp_offset;
   uint32_t sum = 0, v[8][4] = {};
   cycles_t start = 0;
   for (int r = 0; r < rounds + 2; r++) {
@@ -68,7 +70,7 @@ __global__ void __launch_bounds__(1024)
     }
 #pragma unroll
     for (int u = 0; u < 8; u++) {
-      const char *at = from + (size_t)u * 32768 % (CACHED_IN_L1 ? 65536 : 1 << 20);
+      const char *at = from + u * step;
       if (BYTES == 4 && CACHED_IN_L1)
         asm volatile("ld.global.ca.u32 %0, [%1];" : "=r"(v[u][0]) : "l"(at));
       if (BYTES == 8 && CACHED_IN_L1)
@@ -93,6 +95,7 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
     for (int u = 0; u < 8; u++)
       sum ^= v[u][0] ^ v[u][BYTES / 4 - 1] ^ v[u][BYTES / 8];
+    from += zero; // or ptxas would share loads between rounds
   }
   if (sum == 0x12345) *sink = sum;
   __syncthreads();
@@ -365,9 +368,9 @@ template <int BYTES> static void rate_rows(char *p, uint32_t *sink) {
               1, 0.5,
               [&](cycles_t *out) {
                 if (l1)
-                  load_rate<BYTES, 1><<<1, warps * 32>>>(p, row_bytes, 16 * (i + 1), out, sink);
+                  load_rate<BYTES, 1><<<1, warps * 32>>>(p, row_bytes, 16 * (i + 1), 0, out, sink);
                 else
-                  load_rate<BYTES, 0><<<1, warps * 32>>>(p, row_bytes, 16 * (i + 1), out, sink);
+                  load_rate<BYTES, 0><<<1, warps * 32>>>(p, row_bytes, 16 * (i + 1), 0, out, sink);
               },
               3);
         row((t[1] - t[0]) / 16 / 8 / warps, "cycles/warp-inst/SM", "ldg%d_rows%dB_%s_%dwarps",

@@ -228,6 +228,35 @@ static void dependent_rows() {
         }
 }
 
+template <int BYTES> struct block_of { int words[BYTES / 4]; };
+template <int BYTES>
+__global__ void parameters(const __grid_constant__ block_of<BYTES> p, int *out) {
+  if (p.words[0] == 12345) *out = p.words[BYTES / 4 - 1];
+}
+
+template <int BYTES> static void parameter_rows(int *p) {
+  block_of<BYTES> b = {};
+  row(hot_us([&] { parameters<BYTES><<<132, 128>>>(b, p); }), "us", "launch_parameters_%dB_grid132",
+      BYTES);
+}
+
+static void cluster_rows() {
+  for (int size : {1, 2, 4, 8})
+    for (int grid : {128, 1024, 4096}) {
+      cudaLaunchConfig_t c = {};
+      c.gridDim = grid;
+      c.blockDim = 128;
+      cudaLaunchAttribute a;
+      a.id = cudaLaunchAttributeClusterDimension;
+      a.val.clusterDim.x = size;
+      a.val.clusterDim.y = a.val.clusterDim.z = 1;
+      c.attrs = &a;
+      c.numAttrs = 1;
+      row(hot_us([&] { CHECK(cudaLaunchKernelEx(&c, empty_kernel)); }), "us",
+          "launch_empty_cluster%d_grid%d", size, grid);
+    }
+}
+
 static void small_kernel_rows(float *a, float *b, int *p) {
   for (int grid : {1, 132, 264, 1024, 4096})
     for (int block : {128, 256}) {
@@ -318,6 +347,10 @@ int main() {
   evicted_rows<1024>(b);
   evicted_rows<4096>(b);
   dependent_rows();
+  parameter_rows<64>(p);
+  parameter_rows<512>(p);
+  parameter_rows<4000>(p);
+  cluster_rows();
   small_kernel_rows(a, b, p);
   wave_rows();
   return 0;

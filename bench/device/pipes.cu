@@ -67,11 +67,11 @@ OP(dfma, asm volatile("{.reg .f64 p; mov.b64 p, {%0, %1}; fma.rn.f64 p, p, p, p;
                       " .reg .b32 h; mov.b64 {%0, h}, p; xor.b32 %0, %0, h;}"
                       : "+r"(x)
                       : "r"(a)))
-OP(imad_wide,
-   asm volatile(
-       "{.reg .b64 w; .reg .b32 h; mad.wide.u32 w, %0, %1, %2; mov.b64 {%0, h}, w; xor.b32 %0, %0, h;}"
-       : "+r"(x)
-       : "r"(a), "l"((uint64_t)c)))
+OP(imad_wide_high,
+   asm volatile("{.reg .b64 w; .reg .b32 l; mul.wide.u32 w, %0, %1; mov.b64 {l, %0}, w;"
+                " xor.b32 %0, %0, l;}"
+                : "+r"(x)
+                : "r"(a)))
 OP(dp4a, X2("dp4a.s32.s32 %0, %0, %1, %2;"))
 OP(shfl_bfly, X2("shfl.sync.bfly.b32 %0, %0, 5, 0x1f, 0xffffffff;"))
 
@@ -96,6 +96,25 @@ OP(rcp_no_ftz, FLOAT("rcp.approx.f32 p, p;"))
 OP(syncwarp, asm volatile("bar.warp.sync 0xffffffff;" ::
                               : "memory");
    asm volatile("xor.b32 %0, %0, %1;"
+                : "+r"(x)
+                : "r"(a)))
+OP(lop3, X2("{.reg .b32 t; and.b32 t, %1, %0; xor.b32 %0, t, %2;}"))
+OP(mix_ffma_lop3, FLOAT("fma.rn.f32 p, p, q, r;"); X2("lop3.b32 %0, %0, %1, %2, 0x6a;"))
+OP(mix_ffma_imad, FLOAT("fma.rn.f32 p, p, q, r;"); X2("mad.lo.s32 %0, %0, %1, %2;"))
+OP(mix_imad_lop3, X2("mad.lo.s32 %0, %0, %1, %2;"); X2("lop3.b32 %0, %0, %1, %2, 0x6a;"))
+OP(mix_ffma_hfma2, FLOAT("fma.rn.f32 p, p, q, r;"); X2("fma.rn.f16x2 %0, %0, %1, %2;"))
+OP(mix_ffma_ffma_lop3_lop3, FLOAT("fma.rn.f32 p, p, q, r; fma.rn.f32 p, p, r, q;");
+   X2("lop3.b32 %0, %0, %1, %2, 0x6a;"); X2("lop3.b32 %0, %0, %2, %1, 0x96;"))
+OP(mix_ex2_ffma4, FLOAT("ex2.approx.ftz.f32 p, p; fma.rn.f32 p, p, q, r; fma.rn.f32 p, p, r, q;"
+                        " fma.rn.f32 p, p, q, r; fma.rn.f32 p, p, r, q;"))
+OP(mix_ex2_cvt, FLOAT("ex2.approx.ftz.f32 p, p; cvt.rn.f16x2.f32 %0, p, q; mov.b32 p, %0;"))
+OP(mix_shfl_ffma, X2("shfl.sync.bfly.b32 %0, %0, 5, 0x1f, 0xffffffff;");
+   FLOAT("fma.rn.f32 p, p, q, r;"))
+OP(mix_shfl_fadd_step,
+   FLOAT("{.reg .f32 s; shfl.sync.bfly.b32 s, p, 5, 0x1f, 0xffffffff; add.rn.f32 p, p, s;}"))
+OP(dadd,
+   asm volatile("{.reg .f64 p, q; mov.b64 p, {%0, %0}; mov.b64 q, {%1, %1}; add.rn.f64 p, p, q;"
+                " .reg .b32 h; mov.b64 {%0, h}, p;}"
                 : "+r"(x)
                 : "r"(a)))
 OP(branch_divergent, if (x & 1) asm volatile("mul.lo.u32 %0, %0, %1; sub.u32 %0, %0, %2;"
@@ -161,18 +180,57 @@ template <class... O> static void all_rows() { (op_rows<O>(), ...); }
 
 static void every_row() {
   all_rows<fadd, fmul, ffma, fmax_, iadd_lop3, imad, imul_hi, lop3_shf, funnel, shl_by_register,
-           isetp_sel, imnmx_iadd, permute, count_ones, flo, bit_reverse, imad_wide, dp4a>();
+           isetp_sel, imnmx_iadd, permute, count_ones, flo, bit_reverse, imad_wide_high, dp4a>();
   all_rows<ex2, rcp_fadd, lg2, rsq, sqrt_, sin_, tanh_, ex2_f16x2, ex2_no_ftz, rcp_no_ftz>();
   all_rows<cvt_f16x2_f32, cvt_bf16x2_f32, cvt_f32_f16, cvt_f16_f32, cvt_f32_bf16_shift, i2f, f2i,
            cvt_e4m3x2_f32, cvt_f16x2_e4m3x2>();
   all_rows<hfma2, add_f16x2, hmul2, hmax2, hfma2_bf16, dfma>();
   all_rows<shfl_bfly, vote_ballot, redux_add, match_any, syncwarp, branch_divergent>();
+  all_rows<lop3, mix_ffma_lop3, mix_ffma_imad, mix_imad_lop3, mix_ffma_hfma2,
+           mix_ffma_ffma_lop3_lop3, mix_ex2_ffma4, mix_ex2_cvt, mix_shfl_ffma, mix_shfl_fadd_step,
+           dadd>();
   all_rows<div_s32, rem_s32, div_u32, div_f32_full, div_f32_rn, sqrt_f32_rn>();
 }
 
 } // namespace op
 
+// A loop of BODY independent FFMAs that is not unrolled: what the counter, compare and branch add.
+template <int BODY>
+__global__ void __launch_bounds__(1024) loop(int rounds, float a, cycles_t *out, float *sink) {
+  float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  __syncthreads();
+  const cycles_t start = now();
+#pragma unroll 1
+  for (int r = 0; r < rounds; r++) {
+#pragma unroll
+    for (int i = 0; i < BODY; i++)
+      asm volatile("fma.rn.f32 %0, %0, %1, %1;" : "+f"(x[i & 7]) : "f"(a));
+  }
+  float sum = 0;
+  for (int i = 0; i < 8; i++)
+    sum += x[i];
+  if (sum == 0.12345f) *sink = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) out[0] = now() - start;
+}
+
+template <int BODY> static void loop_rows() {
+  static float *sink = nullptr;
+  if (!sink) CHECK(cudaMalloc(&sink, 256));
+  for (int warps : {1, 4, 8, 16}) {
+    double t[2];
+    for (int i = 0; i < 2; i++)
+      t[i] = measure(1, 0.5, [&](cycles_t *out) {
+        loop<BODY><<<1, 32 * warps>>>(128 * (i + 1), 0.5f, out, sink);
+      });
+    row((t[1] - t[0]) / 128, "cycles/iteration", "loop_of_%d_ffma_%dwarps", BODY, warps);
+  }
+}
+
 int main() {
   op::every_row();
+  loop_rows<1>();
+  loop_rows<8>();
+  loop_rows<32>();
   return 0;
 }
