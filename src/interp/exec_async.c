@@ -62,6 +62,7 @@ static struct ts_footprint box_footprint(const struct ts__box *box) {
                                    .size_bytes = map->box[0] * map->elem_size_bytes,
                                    .base = map->global_address};
   find_extents(map, footprint.extent);
+  if (box->is_gather) footprint.extent[1] = TS__GATHERED_ROWS; /* told as neighbours */
   for (uint32_t i = 0; i < map->rank; i++) {
     bool is_spatial = map->is_im2col && i >= 1 && i <= 2 && i + 1 < map->rank;
     footprint.coordinate[i] = box->coordinate[i] + (is_spatial ? (int32_t)box->offset[i - 1] : 0);
@@ -436,6 +437,10 @@ static enum ts__step issue_range(struct ts__warp *warp, struct ts__copy *copy, u
 static enum ts_status fill_box(struct ts__warp *warp, const struct ts__code *code, uint32_t lane,
                                uint32_t first, struct ts__box *box) {
   uint32_t rank = box->map->rank, offsets = box->map->is_im2col ? rank - 2 : 0;
+  bool is_matrix = rank == 2 && !box->map->is_im2col && box->map->box[1] == 1;
+  if (box->is_gather && !is_matrix)
+    return stop(warp, code, "gathered rows need the tensor map of a matrix with boxes of one row");
+  if (box->is_gather) rank = 1 + TS__GATHERED_ROWS;
   if (offsets > 2 || code->operand_count != first + rank + offsets)
     return stop(warp, code, "the copy has another number of coordinates than its tensor map");
   for (uint32_t i = 0; i < rank; i++)
@@ -473,9 +478,10 @@ static enum ts__step load_box(struct ts__warp *warp, const struct ts__code *code
   uint64_t address = ts__operand_lane(warp, &code->operands[1], lane);
   uint64_t mbarrier = ts__operand_lane(warp, &code->operands[2], lane);
   copy->lanes = 1u << lane;
-  copy->size_bytes = ts__box_bytes(map);
+  bool is_gather = attribute(warp, code, TS_ATTR_gather, 0) != 0;
+  copy->size_bytes = ts__box_bytes(map) * (is_gather ? TS__GATHERED_ROWS : 1);
   copy->mbarrier = (uint32_t)mbarrier;
-  copy->box = (struct ts__box){.map = map, .shared_address = address};
+  copy->box = (struct ts__box){.map = map, .shared_address = address, .is_gather = is_gather};
   set_target(warp, copy, target);
   if (fill_box(warp, code, lane, first, &copy->box) != TS_OK) return TS__STEP_FAULT;
   if (!has_mbarrier(warp, code, lane, copy) ||
@@ -537,9 +543,10 @@ static enum ts__step store_box(struct ts__warp *warp, const struct ts__code *cod
   uint64_t address = ts__operand_lane(warp, &code->operands[1], lane);
   copy->lanes = 1u << lane;
   copy->group = ts__groups_closed(warp, TS__GROUPS_BULK, lane);
-  copy->size_bytes = ts__box_bytes(map);
+  bool is_gather = attribute(warp, code, TS_ATTR_gather, 0) != 0;
+  copy->size_bytes = ts__box_bytes(map) * (is_gather ? TS__GATHERED_ROWS : 1);
   copy->reduce = (enum ts_ir_reduce)attribute(warp, code, TS_ATTR_reduce, TS_IR_REDUCE_none);
-  copy->box = (struct ts__box){.map = map, .shared_address = address};
+  copy->box = (struct ts__box){.map = map, .shared_address = address, .is_gather = is_gather};
   if (fill_box(warp, code, lane, 2, &copy->box) != TS_OK ||
       !can_reduce(warp, code, copy->reduce, ts__box_dtype(map)))
     return TS__STEP_FAULT;

@@ -264,6 +264,17 @@ enum ts__step ts__exec_mbarrier_arrive_expect_tx(struct ts__warp *warp,
   return update(warp, code, true, true);
 }
 
+enum ts__step ts__exec_mbarrier_complete_tx(struct ts__warp *warp, const struct ts__code *code) {
+  for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = ts__first_lane(lanes);
+    uint64_t address = ts__operand_lane(warp, &code->operands[0], lane);
+    if (!ts__mbarrier_require(warp, code, lane, address)) return ts__after_checks(warp);
+    ts__mbarrier_complete_tx(warp->block, (uint32_t)address,
+                             ts__operand_lane(warp, &code->operands[1], lane));
+  }
+  return TS__STEP_NEXT;
+}
+
 /* The number of completed phases that the warp's next wait for the parity is for, if it waits for
  * phases in turn. */
 static uint32_t wanted_phases(const struct ts__mbarrier *mbarrier, uint32_t warp, uint32_t parity) {

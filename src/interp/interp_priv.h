@@ -563,9 +563,10 @@ enum ts__step ts__mbarrier_arrive_from(struct ts__warp *warp, const struct ts__c
 /* --- boxes of tensor maps (tma.c): bytes only, no asynchrony */
 struct ts__box {
   const struct ts_tensormap *map;
-  int32_t coordinate[TS_TENSORMAP_MAX_RANK]; /* innermost first */
+  int32_t coordinate[TS_TENSORMAP_MAX_RANK]; /* innermost first; is_gather: column, four rows */
   uint32_t offset[2];                        /* im2col: added to w and h of every pixel */
   uint64_t shared_address;
+  bool is_gather; /* four rows of the box's width, each where its coordinate says */
 };
 enum ts__box_fault {
   TS__BOX_FINE,
@@ -574,6 +575,7 @@ enum ts__box_fault {
 };
 /* Shared bytes that a box takes; 0 when the map cannot be walked (interleaved, zero or huge box). */
 uint64_t ts__box_bytes(const struct ts_tensormap *map);
+enum { TS__GATHERED_ROWS = 4 };
 enum ts_dtype ts__box_dtype(const struct ts_tensormap *map);
 /* Physical shared address: the XOR of the swizzle works on address bits 4-6 with bits 7-9. */
 static inline uint64_t ts__swizzle(uint64_t address, uint32_t swizzle) {

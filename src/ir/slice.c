@@ -68,6 +68,7 @@ uint32_t ts_slice_roots(const struct ts_insn *insn) {
   case TS_OP_bar_arrive:
   case TS_OP_mbarrier_init:
   case TS_OP_mbarrier_expect_tx:
+  case TS_OP_mbarrier_complete_tx:
   case TS_OP_mbarrier_arrive:
   case TS_OP_mbarrier_arrive_cluster:
   case TS_OP_mbarrier_arrive_expect_tx:

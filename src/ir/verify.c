@@ -74,6 +74,7 @@ static const char *const operand_types[TS_OP_COUNT] = {
     ROW(bar_arrive, "i"),
     ROW(mbarrier_init, "xi"),
     ROW(mbarrier_expect_tx, "xi"),
+    ROW(mbarrier_complete_tx, "xi"),
     ROW(mbarrier_arrive, "x"),
     ROW(mbarrier_arrive_expect_tx, "xi"),
     ROW(mbarrier_wait, "xi"),

@@ -205,9 +205,14 @@ static struct ts__pointer pointer_of_call(struct ts__lower *lower, const struct 
 
 struct ts__pointer ts__lower_pointer(struct ts__lower *lower, const struct tir_expr *expr) {
   switch (expr->kind) {
-  case TIR_VAR:
-    if (expr->var->elem_dtype.elem == TS_DTYPE_NONE) break;
-    return pointer_to(lower, expr->var, expr->var->elem_dtype, 0);
+  case TIR_VAR: {
+    /* A variable that holds a pointer may say nothing of what it points to. */
+    struct tir_dtype dtype = expr->var->elem_dtype;
+    if (dtype.elem == TS_DTYPE_NONE)
+      dtype = (struct tir_dtype){lower->storage[expr->var->id].type.dtype, 1, "handle"};
+    if (dtype.elem == TS_DTYPE_NONE) break;
+    return pointer_to(lower, expr->var, dtype, 0);
+  }
   case TIR_BUFFER_LOAD: {
     const struct tir_buffer *buffer = expr->load.buffer;
     const struct tir_expr *index = only_index(lower, buffer, &expr->load.indices);

@@ -76,6 +76,23 @@ struct ts__value ts__builtin_tma_store_cluster(struct ts__lower *lower, const st
   return ts__value_none();
 }
 
+struct ts__value ts__builtin_zero(struct ts__lower *lower, const struct tir_expr *call,
+                                  int unused) {
+  (void)unused;
+  return ts__value_imm(lower, ts__lower_type(lower, call->dtype), 0);
+}
+
+/* (response, mbarrier): the 16 bytes of the response have arrived at once. Nobody reads them, since
+ * what it says is known. */
+struct ts__value ts__builtin_clc_try_cancel(struct ts__lower *lower, const struct tir_expr *call,
+                                            int unused) {
+  (void)unused;
+  struct ts_operand operands[2] = {address_arg(lower, call, 1, TS__STORAGE_SHARED),
+                                   ts__value_imm(lower, ts__scalar_type(TS_DTYPE_u32), 16).operand};
+  emit(lower, TS_OP_mbarrier_complete_tx, operands, 2, NULL);
+  return ts__value_none();
+}
+
 static bool is_tensormap(const struct ts__lower *lower, const struct tir_expr *expr) {
   return expr->kind == TIR_VAR && lower->storage[expr->var->id].kind == TS__STORAGE_TENSORMAP;
 }

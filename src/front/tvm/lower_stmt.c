@@ -128,7 +128,14 @@ static void check_annotations(struct ts__lower *lower, const struct tir_map *map
 }
 
 static void lower_for(struct ts__lower *lower, const struct tir_stmt *loop) {
-  static const char *const known[] = {"tl_pipelined_num_stages", "pragma_unroll_explicit"};
+  /* Those that earlier passes of TileLang have acted on say nothing any more. */
+  static const char *const known[] = {"tl_pipelined_num_stages",
+                                      "pragma_unroll_explicit",
+                                      "parallel_async_without_async_commit_wait",
+                                      "no_implicit_async_commit_wait",
+                                      "parallel_prefer_async",
+                                      "coalesced_width",
+                                      "parallel_loop_layout"};
   check_annotations(lower, loop->loop.annotations, known, sizeof known / sizeof *known, "a loop");
   enum tir_loop_kind kind = loop->loop.kind;
   int64_t step = 1;
@@ -280,6 +287,7 @@ static void bind_pointer(struct ts__lower *lower, const struct tir_stmt *stmt) {
   struct ts__storage *storage = &lower->storage[stmt->bind.var->id];
   *storage = *pointer.storage;
   storage->offset_bytes = pointer.offset;
+  storage->type = ts__scalar_type(pointer.elem);
   if (storage->kind != TS__STORAGE_GLOBAL && storage->kind != TS__STORAGE_SHARED) {
     ts__lower_unknown(lower, "pointer '%s' to local data", stmt->bind.var->name);
   }

@@ -242,6 +242,15 @@ struct ts__value ts__builtin_tma_load_im2col(struct ts__lower *lower, const stru
   return tensor_load(lower, call, TS_OP_tma_load_im2col, &attrs);
 }
 
+/* (map, mbarrier, shared, column, four rows, eviction) */
+struct ts__value ts__builtin_tma_load_gather(struct ts__lower *lower, const struct tir_expr *call,
+                                             int unused) {
+  (void)unused;
+  struct ts__attrs attrs = eviction_attr(lower, call);
+  ts__attr_set(&attrs, TS_ATTR_gather, 1);
+  return tensor_load(lower, call, TS_OP_tma_load, &attrs);
+}
+
 /* (global, shared, bytes, need_reduce, eviction) */
 static void bulk_store(struct ts__lower *lower, const struct tir_expr *call,
                        struct ts__attrs *attrs, bool reduces) {
@@ -254,11 +263,11 @@ static void bulk_store(struct ts__lower *lower, const struct tir_expr *call,
   emit_effect(lower, TS_OP_bulk_store, operands, 3, attrs);
 }
 
-/* (map, shared, coordinates..., need_reduce, eviction) */
-static void tensor_store(struct ts__lower *lower, const struct tir_expr *call,
+/* (map, shared, coordinates..., `behind` others) */
+static void tensor_store(struct ts__lower *lower, const struct tir_expr *call, uint32_t behind,
                          const struct ts__attrs *attrs) {
   struct ts_operand operands[TS_MAX_OPERANDS];
-  uint32_t count = (uint32_t)call->call.args.count - 2;
+  uint32_t count = (uint32_t)call->call.args.count - behind;
   operands[0] = tensormap_arg(lower, call, 0);
   operands[1] = address_arg(lower, call, 1, TS__STORAGE_SHARED).operand;
   for (uint32_t i = 2; i < count; i++)
@@ -266,6 +275,17 @@ static void tensor_store(struct ts__lower *lower, const struct tir_expr *call,
   if (lower->status == TS_OK) emit_tma(lower, TS_OP_tma_store, operands, count, attrs);
 }
 
+/* (map, shared, column, four rows, eviction) */
+struct ts__value ts__builtin_tma_store_scatter(struct ts__lower *lower, const struct tir_expr *call,
+                                               int unused) {
+  (void)unused;
+  struct ts__attrs attrs = eviction_attr(lower, call);
+  ts__attr_set(&attrs, TS_ATTR_gather, 1);
+  tensor_store(lower, call, 1, &attrs);
+  return ts__value_none();
+}
+
+/* As tensor_store and bulk_store, then need_reduce, eviction */
 struct ts__value ts__builtin_tma_store(struct ts__lower *lower, const struct tir_expr *call,
                                        int unused) {
   (void)unused;
@@ -273,7 +293,7 @@ struct ts__value ts__builtin_tma_store(struct ts__lower *lower, const struct tir
   bool reduces = last_constant(lower, call, 2, "tma_store's need_reduce") != 0;
   if (reduces) ts__attr_set(&attrs, TS_ATTR_reduce, TS_IR_REDUCE_add);
   if (is_tensormap(lower, arg_expr(call, 0))) {
-    tensor_store(lower, call, &attrs);
+    tensor_store(lower, call, 2, &attrs);
   } else {
     bulk_store(lower, call, &attrs, reduces);
   }
@@ -378,13 +398,19 @@ struct ts__value ts__builtin_atomic_ret(struct ts__lower *lower, const struct ti
   return scalar_atomic(lower, call, reduce, true);
 }
 
-/* Both arguments are pointers; each element is added by itself. */
+/* The second argument is a pointer or the vector itself; each element is added by itself. */
 static struct ts__value vector_atomic(struct ts__lower *lower, const struct tir_expr *call,
                                       int lanes, bool returns) {
   struct ts__pointer to = ts__lower_pointer(lower, arg_expr(call, 0));
-  struct ts__pointer from = ts__lower_pointer(lower, arg_expr(call, 1));
-  if (lower->status != TS_OK) return ts__value_none();
-  struct ts__value value = ts__lower_emit_load(lower, &from, (uint32_t)lanes);
+  const struct tir_expr *addend = arg_expr(call, 1);
+  struct ts__value value;
+  if (addend->dtype.lanes == (uint32_t)lanes) {
+    value = ts__lower_cast(lower, ts__lower_expr(lower, addend), to.elem);
+  } else {
+    struct ts__pointer from = ts__lower_pointer(lower, addend);
+    if (lower->status != TS_OK) return ts__value_none();
+    value = ts__lower_emit_load(lower, &from, (uint32_t)lanes);
+  }
   return emit_atomic(lower, call, &to, value, TS_IR_REDUCE_add, returns);
 }
 

@@ -54,6 +54,35 @@ struct ts__value ts__builtin_store_words(struct ts__lower *lower, const struct t
   return ts__value_none();
 }
 
+/* (pointer, bytes, 0): st.bulk, a loop of words here. */
+struct ts__value ts__builtin_st_bulk(struct ts__lower *lower, const struct tir_expr *call,
+                                     int unused) {
+  (void)unused;
+  struct ts__pointer to = ts__lower_pointer(lower, arg_expr(call, 0));
+  int64_t bytes = ts__lower_constant(lower, arg_expr(call, 1), "the bytes of st.bulk");
+  int64_t value = ts__lower_constant(lower, arg_expr(call, 2), "the value of st.bulk");
+  if (!ts__pointer_expect(lower, &to, TS__STORAGE_SHARED, call)) return ts__value_none();
+  if (value || bytes % 8 || bytes < 0) ts__lower_unknown(lower, "%s of this size", call->call.op);
+  struct ts__value base = ts__lower_emit_address(lower, &to), zero = ts__value_u32(lower, 0);
+  struct ts_type word = ts__scalar_type(TS_DTYPE_u64);
+  struct ts__value i = ts__lower_emit_variable(lower, zero, NULL);
+  i.is_mutable = true;
+  struct ts__attrs attrs = {.count = 0};
+  ts__attr_add(&attrs, TS_ATTR_scale, 8);
+  lower->nesting++;
+  i.level = ++lower->level;
+  ts_build_loop(lower->build);
+  struct ts__value goes_on = ts__lower_emit_2(lower, TS_OP_lt, i, ts__value_u32(lower, bytes / 8));
+  ts_build_loop_while(lower->build, goes_on.operand);
+  struct ts_operand operands[3] = {base.operand, i.operand, ts__value_imm(lower, word, 0).operand};
+  ts__lower_emit_raw(lower, TS_OP_st_shared, word, TS_DTYPE_u64, operands, 3, &attrs);
+  ts__lower_emit_assign(lower, i, ts__lower_emit_2(lower, TS_OP_add, i, ts__value_u32(lower, 1)));
+  ts_build_end_loop(lower->build);
+  lower->level--;
+  lower->nesting--;
+  return ts__value_none();
+}
+
 /* __ldg(&element): the read-only cache holds what global memory does. */
 struct ts__value ts__builtin_ldg(struct ts__lower *lower, const struct tir_expr *call, int unused) {
   (void)unused;
