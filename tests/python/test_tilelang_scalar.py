@@ -110,3 +110,69 @@ def test_fma_and_fmul_are_instructions_of_their_own():
     fused = (a.astype(np.float64) * a - 1).astype(np.float32)
     assert (c[0] == a * a - np.float32(1)).all()
     assert (c[1] == fused).all() and (c[2] == fused).all() and (c[0] != fused).any()
+
+
+# --- elements of 4 bits
+
+
+def pack(values):
+    """Two to a byte, the first one in the lower half."""
+    return (values[..., 0::2] | values[..., 1::2] << 4).astype(np.uint8)
+
+
+def test_fp4_is_copied_and_converted():
+    rows, width = 16, 64
+
+    @T.prim_func
+    def main(
+        A: T.Tensor((rows, width), "float4_e2m1fn"),
+        B: T.Tensor((rows, width), "float4_e2m1fn"),
+        C: T.Tensor((rows, width), "float16"),
+    ):
+        with T.Kernel(1, threads=128) as _:
+            tile = T.alloc_shared((rows, width), "float4_e2m1fn")
+            T.copy(A, tile)
+            T.copy(tile, B)
+            for i, j in T.Parallel(rows, width):
+                C[i, j] = T.cast(A[i, j], "float16")
+
+    codes = np.random.default_rng(1).integers(0, 16, (rows, width))
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float16)
+    a = torch.from_numpy(pack(codes)).view(torch.float4_e2m1fn_x2)
+    b, c = bridge.compile(main, target="sm_90", out_idx=[1, 2])(a)
+    assert torch.equal(torch.as_tensor(b).view(torch.uint8), a.view(torch.uint8))
+    expected = np.where(codes < 8, values[codes % 8], -values[codes % 8])
+    assert (np.asarray(c) == expected).all()
+
+
+# --- threads, atomics
+
+
+def test_thread_numbers_by_any_width():
+    @T.prim_func
+    def main(C: T.Tensor((4, COUNT), "int32")):
+        with T.Kernel(1, threads=COUNT) as _:
+            tx = T.get_thread_binding()
+            C[0, tx] = T.get_lane_idx(24)
+            C[1, tx] = T.get_warp_idx(24)
+            C[2, tx] = T.get_warp_group_idx(8, 3)
+            C[3, tx] = T.get_warp_idx()
+
+    c = np.asarray(bridge.compile(main, target="sm_90", out_idx=0)())
+    t = np.arange(COUNT)
+    assert (c == [t % 24, t // 24, t // 24, t // 32]).all()
+
+
+def test_vectors_are_added_atomically():
+    """Pairs that are values, not memory."""
+
+    @T.prim_func
+    def main(A: T.Tensor((COUNT, 8), "float32"), C: T.Tensor((COUNT, 8), "float32")):
+        with T.Kernel(2, threads=COUNT) as _:
+            for i, j in T.Parallel(COUNT, 8):
+                T.atomic_add(C[i, j], A[i, j] * 2 + 1)
+
+    a = torch.arange(COUNT * 8, dtype=torch.float32).reshape(COUNT, 8)
+    c = torch.zeros(COUNT, 8)
+    bridge.compile(main, target="sm_90")(a, c)
+    assert torch.equal(c, 2 * (2 * a + 1))

@@ -161,6 +161,12 @@ static enum ts_status eval_choice(struct ts__host *host, const struct tir_expr *
   return ts__host_eval(host, choice ? yes : no, out);
 }
 
+/* Tensors of 4-bit elements come as pairs of them, as torch has float4_e2m1fn_x2. */
+static int64_t elements_per_item(const struct ts_tensor_argument *tensor) {
+  return ts_dtype_bits((enum ts_dtype)tensor->dtype) == 4 ? 2 : 1;
+}
+
+/* The last extent counts pairs, and so do all strides but the last. */
 static enum ts_status eval_load(struct ts__host *host, const struct tir_expr *expr,
                                 struct ts__host_value *out) {
   struct ts__host_value base = host->vars[expr->load.buffer->data->id];
@@ -176,7 +182,9 @@ static enum ts_status eval_load(struct ts__host *host, const struct tir_expr *ex
     return ts__host_fail(host, TS_BAD_ARGUMENT, TS_DIAG_ARG_SHAPE,
                          "dimension %lld of %s is needed, which has %u", (long long)index,
                          host->params[base.index].name, tensor->rank);
-  *out = make_int((is_shape ? tensor->shape : tensor->strides)[index]);
+  int64_t value = (is_shape ? tensor->shape : tensor->strides)[index];
+  bool is_last = index + 1 == (int64_t)tensor->rank;
+  *out = make_int(is_last == is_shape ? value / elements_per_item(tensor) : value);
   return TS_OK;
 }
 
@@ -229,7 +237,7 @@ static enum ts_status get_tensor_field(struct ts__host *host, const struct tir_e
   case FIELD_NDIM: *out = make_int(tensor->rank); return TS_OK;
   case FIELD_TYPE_CODE: *out = make_int(dtype->dlpack_code); return TS_OK;
   case FIELD_TYPE_BITS: *out = make_int(dtype->bits); return TS_OK;
-  case FIELD_TYPE_LANES: *out = make_int(1); return TS_OK;
+  case FIELD_TYPE_LANES: *out = make_int(elements_per_item(tensor)); return TS_OK;
   case FIELD_BYTE_OFFSET: *out = make_int((int64_t)tensor->byte_offset); return TS_OK;
   case FIELD_DEVICE_ID: *out = make_int(0); return TS_OK;
   case FIELD_DEVICE_TYPE: *out = make_int(DEVICE_CUDA); return TS_OK;

@@ -131,13 +131,25 @@ static bool counts_elements(const struct ts__storage *storage) {
          storage->kind == TS__STORAGE_RESULT;
 }
 
+/* Elements of 4 bits lie two in a byte, the first one in the lower half; pointers to them are to the
+ * byte. */
+enum { PER_BYTE = 2 };
+
+static bool is_packed(const struct ts__storage *storage, enum ts_dtype elem) {
+  return ts_dtype_bits(elem) == 4 && !counts_elements(storage);
+}
+
 /* Element `constant` of data seen as an array of type. */
 static struct ts__pointer pointer_to(struct ts__lower *lower, const struct tir_var *data,
                                      struct tir_dtype dtype, int64_t constant) {
   struct ts__pointer pointer = {.storage = find_storage(lower, data), .elem = dtype.elem};
   unsigned bits = ts_dtype_bits(dtype.elem);
-  if (bits < 8 && !counts_elements(pointer.storage)) {
-    ts__lower_unknown(lower, "memory of dtype '%s'", dtype.text);
+  if (is_packed(pointer.storage, dtype.elem)) {
+    pointer.elem = TS_DTYPE_u8;
+    pointer.scale = 1;
+    pointer.offset = pointer.storage->offset_bytes + constant * dtype.lanes / PER_BYTE;
+    pointer.index = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_s32), 0);
+    return pointer;
   }
   int64_t bytes = bits < 8 ? 1 : (int64_t)bits / 8;
   pointer.index = ts__value_imm(lower, ts__scalar_type(TS_DTYPE_s32), 0);
@@ -152,12 +164,28 @@ static struct ts__pointer pointer_to(struct ts__lower *lower, const struct tir_v
   return pointer;
 }
 
+/* rest + constant elements of type dtype, in single elements. */
+static struct ts__value packed_place(struct ts__lower *lower, struct tir_dtype dtype,
+                                     struct ts__value rest, int64_t constant) {
+  struct ts__value lanes = ts__value_imm(lower, rest.type, dtype.lanes);
+  rest = ts__lower_emit_2(lower, TS_OP_mul, rest, lanes);
+  return ts__lower_emit_2(lower, TS_OP_add, rest,
+                          ts__value_imm(lower, rest.type, constant * dtype.lanes));
+}
+
 static struct ts__pointer pointer_at(struct ts__lower *lower, const struct tir_var *data,
                                      struct tir_dtype dtype, const struct tir_expr *index) {
   struct ts__value rest;
   int64_t constant;
   ts__lower_sum(lower, index, &rest, &constant);
   struct ts__pointer pointer = pointer_to(lower, data, dtype, constant);
+  if (is_packed(pointer.storage, dtype.elem)) {
+    pointer.offset = pointer.storage->offset_bytes;
+    pointer.index = packed_place(lower, dtype, rest, constant);
+    pointer.index = ts__lower_emit_2(lower, TS_OP_shr, pointer.index,
+                                     ts__value_imm(lower, pointer.index.type, 1));
+    return pointer;
+  }
   pointer.index = rest;
   return pointer;
 }
@@ -412,12 +440,84 @@ static struct ts__pointer gather_at(struct ts__lower *lower, const struct gather
   return pointer;
 }
 
+/* --- elements of 4 bits in memory */
+
+static struct ts__value bits_as(struct ts__lower *lower, struct ts__value value,
+                                struct ts_type type) {
+  if (value.type.dtype == type.dtype) return value;
+  return ts__lower_emit(lower, TS_OP_bitcast, type, (enum ts_dtype)value.type.dtype, &value, 1,
+                        NULL);
+}
+
+/* How far up in its byte the element at the index is. */
+static struct ts__value packed_shift(struct ts__lower *lower, const struct tir_buffer *buffer,
+                                     const struct tir_expr *index) {
+  struct ts__value rest;
+  int64_t constant;
+  ts__lower_sum(lower, index, &rest, &constant);
+  rest = packed_place(lower, buffer->dtype, rest, constant);
+  rest = ts__lower_emit_2(lower, TS_OP_and, rest, ts__value_imm(lower, rest.type, 1));
+  rest = ts__lower_emit_2(lower, TS_OP_shl, rest, ts__value_imm(lower, rest.type, 2));
+  return ts__lower_emit_convert(lower, TS_DTYPE_u32, rest);
+}
+
+/* Vectors begin at a byte; single elements are half of one. */
+static struct ts__value packed_load(struct ts__lower *lower, const struct tir_buffer *buffer,
+                                    const struct tir_expr *index, struct ts_type type) {
+  struct ts__pointer pointer = pointer_at(lower, buffer->data, buffer->dtype, index);
+  if (type.lanes % PER_BYTE == 0)
+    return bits_as(lower, ts__lower_emit_load(lower, &pointer, type.lanes / PER_BYTE), type);
+  struct ts__value byte = ts__lower_emit_load(lower, &pointer, 1);
+  byte = ts__lower_emit_2(lower, TS_OP_shr, ts__lower_emit_convert(lower, TS_DTYPE_u32, byte),
+                          packed_shift(lower, buffer, index));
+  return bits_as(lower, ts__lower_emit_convert(lower, TS_DTYPE_u4, byte), type);
+}
+
+static void packed_store(struct ts__lower *lower, const struct tir_buffer *buffer,
+                         const struct tir_expr *index, struct ts__value value) {
+  struct ts__pointer pointer = pointer_at(lower, buffer->data, buffer->dtype, index);
+  struct ts_type bytes = {TS_DTYPE_u8, (uint8_t)(value.type.lanes / PER_BYTE)};
+  int64_t constant;
+  if (value.type.lanes % PER_BYTE == 0) {
+    if (value.type.lanes > 1 && ts__value_constant(lower, value, &constant))
+      value = ts__lower_emit(lower, TS_OP_broadcast, value.type, (enum ts_dtype)value.type.dtype,
+                             &value, 1, NULL);
+    ts__lower_emit_store(lower, &pointer, bits_as(lower, value, bytes));
+    return;
+  }
+  struct ts__value shift = packed_shift(lower, buffer, index);
+  struct ts__value old =
+      ts__lower_emit_convert(lower, TS_DTYPE_u32, ts__lower_emit_load(lower, &pointer, 1));
+  struct ts__value mask = ts__lower_emit_2(lower, TS_OP_shl, ts__value_u32(lower, 15), shift);
+  value = bits_as(lower, value, ts__scalar_type(TS_DTYPE_u4));
+  value =
+      ts__lower_emit_2(lower, TS_OP_shl, ts__lower_emit_convert(lower, TS_DTYPE_u32, value), shift);
+  old = ts__lower_emit_2(lower, TS_OP_and, old, ts__lower_emit_1(lower, TS_OP_not, mask));
+  value = ts__lower_emit_2(lower, TS_OP_or, old, value);
+  ts__lower_emit_store(lower, &pointer, ts__lower_emit_convert(lower, TS_DTYPE_u8, value));
+}
+
+static bool is_packed_buffer(const struct ts__lower *lower, const struct tir_buffer *buffer) {
+  return is_packed(&lower->storage[buffer->data->id], buffer->dtype.elem);
+}
+
+/* The vector's first index, or NULL when its elements are not consecutive. */
+static const struct tir_expr *packed_index(struct ts__lower *lower, const struct tir_expr *index) {
+  if (is_consecutive(index)) return index->kind == TIR_RAMP ? index->ramp.base : index;
+  ts__lower_unknown(lower, "elements of 4 bits that are not consecutive");
+  return NULL;
+}
+
 struct ts__value ts__lower_load(struct ts__lower *lower, const struct tir_expr *load) {
   const struct tir_buffer *buffer = load->load.buffer;
   struct ts_type type = ts__lower_type(lower, load->dtype);
   const struct tir_expr *index = only_index(lower, buffer, &load->load.indices);
   if (load->load.predicate) ts__lower_unknown(lower, "a load with a predicate");
   if (!index || !check_width(lower, buffer, index)) return ts__value_imm(lower, type, 0);
+  if (is_packed_buffer(lower, buffer)) {
+    const struct tir_expr *first = packed_index(lower, index);
+    return first ? packed_load(lower, buffer, first, type) : ts__value_imm(lower, type, 0);
+  }
   if (is_consecutive(index)) {
     struct ts__pointer pointer = ts__lower_pointer(lower, load);
     return ts__lower_emit_load(lower, &pointer, type.lanes);
@@ -446,6 +546,11 @@ void ts__lower_store(struct ts__lower *lower, const struct tir_stmt *store) {
   if (store->store.predicate) ts__lower_unknown(lower, "a store with a predicate");
   if (!index || !check_width(lower, buffer, index)) return;
   struct ts__value value = ts__lower_expr(lower, store->store.value);
+  if (is_packed_buffer(lower, buffer)) {
+    const struct tir_expr *first = packed_index(lower, index);
+    if (first) packed_store(lower, buffer, first, value);
+    return;
+  }
   if (is_consecutive(index)) {
     const struct tir_expr *base = index->kind == TIR_RAMP ? index->ramp.base : index;
     struct ts__pointer pointer = pointer_at(lower, buffer->data, buffer->dtype, base);

@@ -359,12 +359,46 @@ struct ts__value ts__builtin_sreg(struct ts__lower *lower, const struct tir_expr
   return ts__lower_cast(lower, value, call->dtype.elem);
 }
 
-/* The thread's linear number divided by a constant. */
-struct ts__value ts__builtin_thread_div(struct ts__lower *lower, const struct tir_expr *call,
-                                        int threads) {
+/* Argument i where it is given and positive, else the constant. */
+static struct ts__value positive_arg(struct ts__lower *lower, const struct tir_expr *call, size_t i,
+                                     int64_t otherwise) {
+  struct ts_type type = ts__scalar_type(TS_DTYPE_s32);
+  struct ts__value usual = ts__value_imm(lower, type, otherwise);
+  if (call->call.args.count <= i) return usual;
+  struct ts__value given = ts__lower_cast(lower, ts__lower_arg(lower, call, i), TS_DTYPE_s32);
+  struct ts__value is_given =
+      ts__lower_emit_2(lower, TS_OP_lt, ts__value_imm(lower, type, 0), given);
+  return ts__lower_emit_select(lower, is_given, given, usual);
+}
+
+static struct ts__value linear_thread(struct ts__lower *lower) {
   struct ts__value warp = ts__lower_emit_sreg(lower, TS_SREG_warpid);
-  struct ts__value warps = ts__value_imm(lower, warp.type, threads / TS_WARP_LANES);
-  struct ts__value group = ts__lower_emit_2(lower, TS_OP_div, warp, warps);
+  struct ts__value lanes = ts__value_imm(lower, warp.type, TS_WARP_LANES);
+  warp = ts__lower_emit_2(lower, TS_OP_mul, warp, lanes);
+  return ts__lower_emit_2(lower, TS_OP_add, warp, ts__lower_emit_sreg(lower, TS_SREG_laneid));
+}
+
+/* ([threads of a warp]): the thread's linear number modulo that */
+struct ts__value ts__builtin_thread_lane(struct ts__lower *lower, const struct tir_expr *call,
+                                         int unused) {
+  (void)unused;
+  struct ts__value lane = ts__lower_emit_sreg(lower, TS_SREG_laneid);
+  if (call->call.args.count)
+    lane = ts__lower_emit_2(lower, TS_OP_rem, linear_thread(lower),
+                            positive_arg(lower, call, 0, TS_WARP_LANES));
+  return ts__lower_cast(lower, lane, call->dtype.elem);
+}
+
+/* ([threads of a warp[, warps of a group]]): the thread's linear number divided by both */
+struct ts__value ts__builtin_thread_div(struct ts__lower *lower, const struct tir_expr *call,
+                                        int warps) {
+  struct ts__value count = positive_arg(lower, call, 1, warps);
+  struct ts__value group = ts__lower_emit_sreg(lower, TS_SREG_warpid);
+  if (call->call.args.count) {
+    count = ts__lower_emit_2(lower, TS_OP_mul, count, positive_arg(lower, call, 0, TS_WARP_LANES));
+    group = linear_thread(lower);
+  }
+  group = ts__lower_emit_2(lower, TS_OP_div, group, count);
   return ts__lower_cast(lower, group, call->dtype.elem);
 }
 

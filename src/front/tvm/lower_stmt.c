@@ -408,8 +408,9 @@ static void lower_swizzle(struct ts__lower *lower, const struct tir_stmt *stmt) 
 
 static void lower_attr(struct ts__lower *lower, const struct tir_stmt *stmt) {
   /* Scopes and facts without an effect of their own. */
-  static const char *const transparent[] = {"lexical_alloc_scope", "kWarpSpecializationScope",
-                                            "warp_specialize", "tl.assume", "storage_alignment"};
+  static const char *const transparent[] = {
+      "lexical_alloc_scope", "kWarpSpecializationScope", "warp_specialize",     "tl.assume",
+      "storage_alignment",   "tl.min_blocks_per_sm",     "pragma_unroll_factor"};
   const char *key = stmt->attr.key;
   if (!strcmp(key, "threadblock_swizzle_pattern")) {
     lower_swizzle(lower, stmt);
