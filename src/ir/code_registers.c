@@ -2,7 +2,8 @@
 #include "ir/code_priv.h"
 
 enum {
-  OTHER_REGISTERS = 6, /* FITTED: stack pointer, scratch, alignment of vectors */
+  OTHER_REGISTERS = 5,     /* FITTED: stack pointer, scratch, alignment of vectors */
+  BESIDE_ACCUMULATORS = 3, /* FITTED: the same with wgmma */
   LEAST_REGISTERS = 16,
   MOST_REGISTERS = 255,
   FILE_REGISTERS = 65536
@@ -58,7 +59,7 @@ static uint32_t accumulator_words(const struct ts_function *function) {
  * registers below first (MEASURED: 24 + 32 + 2 and 24 + 128 + 2 for plain TMA GEMMs). */
 uint32_t ts__code_registers(const struct ts__code_table *table, uint32_t peak_words) {
   uint32_t accumulators = accumulator_words(table->function);
-  uint32_t registers = peak_words + (accumulators ? 4 : OTHER_REGISTERS);
+  uint32_t registers = peak_words + (accumulators ? BESIDE_ACCUMULATORS : OTHER_REGISTERS);
   if (accumulators && registers < accumulators + 26) registers = accumulators + 26;
   if (registers < LEAST_REGISTERS) registers = LEAST_REGISTERS;
   if (registers > MOST_REGISTERS) registers = MOST_REGISTERS;

@@ -23,6 +23,7 @@ enum {
   REGISTER_RESERVE = 16,
   WORDS_PER_EARLY_ADDRESS = 3,
   MAX_EARLY_ADDRESS_WORDS = 24,
+  EARLY_CYCLES = 20,
   MAX_HEIGHT = 600,
   PLACES_PER_CYCLE = 4 /* so many places later in the program are worth a cycle of height */
 };
@@ -102,6 +103,8 @@ struct schedule {
   bool *is_async_array;       /* by array: operands of wgmma */
   bool *is_written;           /* by register: parameters that are used otherwise than by loads */
   struct heap ready, waiting; /* operands are there; or will be */
+  struct heap front;          /* all of the region by height; issued ones may still be in it */
+  bool *is_issued;            /* by instruction */
   uint32_t *ready_at;         /* by instruction: cycle */
   uint32_t *uses_left;        /* by storage, in this block */
   uint32_t region, last_block, now, early_words, budget_words, peak_words;
@@ -309,6 +312,10 @@ static bool is_longer(const struct schedule *s, uint32_t a, uint32_t b) {
   return x != y ? x > y : a < b;
 }
 
+static bool is_higher(const struct schedule *s, uint32_t a, uint32_t b) {
+  return s->height[a] != s->height[b] ? s->height[a] > s->height[b] : a < b;
+}
+
 static bool is_earlier(const struct schedule *s, uint32_t a, uint32_t b) {
   return s->ready_at[a] != s->ready_at[b] ? s->ready_at[a] < s->ready_at[b] : a < b;
 }
@@ -435,20 +442,59 @@ static uint32_t pop_frugal(struct schedule *s) {
   return looked_at[best];
 }
 
-static uint32_t choose(struct schedule *s) {
+static void move_ready(struct schedule *s) {
   while (s->waiting.count && s->ready_at[s->waiting.items[0]] <= s->now)
     heap_push(s, &s->ready, heap_pop(s, &s->waiting));
+}
+
+/* The longest way that is left to anyone. */
+static uint32_t front_height(struct schedule *s) {
+  while (s->front.count && s->is_issued[s->front.items[0]])
+    heap_pop(s, &s->front);
+  return s->front.count ? s->height[s->front.items[0]] : 0;
+}
+
+/* Arithmetic that takes registers long before its result is needed: widening, above all. */
+static bool is_early(const struct schedule *s, uint32_t id, uint32_t front) {
+  const struct ts_insn *insn = &s->function->insns.data[id];
+  return !is_free(s, id) && !(ts_op_info((enum ts_op)insn->op)->flags & F_MEM) &&
+         s->height[id] + EARLY_CYCLES < front && defined_words(s, id) > freed_words(s, id);
+}
+
+/* Passes over what is early, while something else is ready or about to be. */
+static uint32_t pop_in_time(struct schedule *s) {
+  uint32_t early[MAX_CANDIDATES], count = 0, chosen = TS_NONE, front = front_height(s);
+  while (chosen == TS_NONE) {
+    if (!s->ready.count && s->waiting.count) {
+      s->now = s->ready_at[s->waiting.items[0]];
+      move_ready(s);
+    }
+    if (!s->ready.count) break;
+    uint32_t id = heap_pop(s, &s->ready);
+    if (count < MAX_CANDIDATES && is_early(s, id, front))
+      early[count++] = id;
+    else
+      chosen = id;
+  }
+  uint32_t first = chosen == TS_NONE ? 1 : 0;
+  if (first) chosen = early[0];
+  for (uint32_t i = first; i < count; i++)
+    heap_push(s, &s->ready, early[i]);
+  return chosen;
+}
+
+static uint32_t choose(struct schedule *s) {
+  move_ready(s);
   if (!s->ready.count) {
     s->now = s->ready_at[s->waiting.items[0]];
-    while (s->waiting.count && s->ready_at[s->waiting.items[0]] <= s->now)
-      heap_push(s, &s->ready, heap_pop(s, &s->waiting));
+    move_ready(s);
   }
-  if (s->values->live_words > s->budget_words) return pop_frugal(s);
-  return heap_pop(s, &s->ready);
+  return s->values->live_words > s->budget_words ? pop_frugal(s) : pop_in_time(s);
 }
 
 static void issue(struct schedule *s, uint32_t id, uint32_t rank) {
   s->table->insns[id].rank = rank;
+  s->is_issued[id] = true;
   take_registers(s, id);
   for (uint32_t e = s->first_edge[id]; e; e = s->edges.data[e - 1].next) {
     const struct edge *edge = &s->edges.data[e - 1];
@@ -486,6 +532,8 @@ static void link_region(struct schedule *s, uint32_t first, uint32_t last) {
     if (insn->block == join) guard = TS_NONE;
     link_insn(s, id);
     add_edge(s, guard, id, 0);
+    /* A constant for a variable stays where it is: it would only take a register earlier. */
+    if (insn->op == TS_OP_mov && id > first) add_edge(s, id - 1, id, 0);
     if (insn->op != TS_OP_cbr) continue;
     guard = id;
     join = ts_insn_operand(s->function, insn, 3)->index;
@@ -504,8 +552,11 @@ static void order_region(struct schedule *s, uint32_t first_block, uint32_t end_
   count_uses(s, first, last + 1 - first);
   ts__code_enter_block(s->values, first_block);
   if (s->values->live_words > s->peak_words) s->peak_words = s->values->live_words;
-  for (uint32_t id = first; id < last; id++)
+  s->front.count = 0;
+  for (uint32_t id = first; id < last; id++) {
+    heap_push(s, &s->front, id);
     if (!s->wait_count[id]) heap_push(s, &s->waiting, id);
+  }
   while (s->ready.count || s->waiting.count)
     issue(s, choose(s), rank++);
   issue(s, last, rank);
@@ -515,8 +566,8 @@ static void order_region(struct schedule *s, uint32_t first_block, uint32_t end_
 static int allocate(struct schedule *s) {
   struct ts_arena *arena = &s->table->scratch;
   size_t insn_count = s->function->insns.count, slot_count = s->table->slot_count;
-  uint32_t **by_insn[] = {&s->first_edge, &s->wait_count,  &s->height,
-                          &s->ready_at,   &s->ready.items, &s->waiting.items};
+  uint32_t **by_insn[] = {&s->first_edge,  &s->wait_count,    &s->height,     &s->ready_at,
+                          &s->ready.items, &s->waiting.items, &s->front.items};
   uint32_t **by_slot[] = {&s->last_def, &s->def_block, &s->first_reader};
   for (size_t i = 0; i < sizeof by_insn / sizeof *by_insn; i++)
     if (!(*by_insn[i] = ts_new_array(arena, uint32_t, insn_count))) return -1;
@@ -525,7 +576,8 @@ static int allocate(struct schedule *s) {
   s->uses_left = ts_new_array(arena, uint32_t, s->values->storage_count);
   s->is_async_array = ts_new_array(arena, bool, s->function->arrays.count);
   s->is_written = ts_new_array(arena, bool, s->function->regs.count);
-  return s->uses_left && s->is_async_array && s->is_written ? 0 : -1;
+  s->is_issued = ts_new_array(arena, bool, insn_count);
+  return s->uses_left && s->is_async_array && s->is_written && s->is_issued ? 0 : -1;
 }
 
 static void find_async_arrays(struct schedule *s) {
@@ -559,6 +611,7 @@ int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *va
                        .allocator = table->ctx->allocator,
                        .ready.is_before = is_longer,
                        .waiting.is_before = is_earlier,
+                       .front.is_before = is_higher,
                        .budget_words = ts__code_register_limit(table->function) - REGISTER_RESERVE};
   if (allocate(&s)) return -1;
   find_async_arrays(&s);

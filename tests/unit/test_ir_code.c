@@ -57,7 +57,7 @@ static const struct {
      "cbr %3, b1, b2, b2\nb1 in r1:\n%6 = ld.global f32 %0, 0\n%4 = mov f32 %6\nbr b2\n"
      "b2 in r0:\nst.global f32 %1, 0, %4\ncbr %3, b3, b4, b4\nb3 in r2:\n"
      "%7 = ld.global f32 %0, 4\n%5 = mov f32 %7\nbr b4\nb4 in r0:\nst.global f32 %1, 4, %5\nexit\n",
-     NULL, "0 2 3 1 4 9 7 12 5 10 6 8 11 13 14"},
+     NULL, "0 1 4 9 7 12 5 10 2 3 6 8 11 13 14"},
 };
 
 struct fixture {
