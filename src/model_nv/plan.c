@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* FITTED on l2_read_*MB of traces/h200/ubench.csv. */
+#define CAPACITY_SPREAD 0.125
+
 enum {
   IN_FLIGHT_ACCESSES = 8, /* GUESS: of a block within one DRAM latency */
   SHARED_READS = 4,       /* GUESS: reads of a line from which on tiles count as shared */
@@ -99,6 +102,7 @@ static enum ts_status run_l2(struct ts_model_nv *model, bool is_warm, struct ts_
       .duplicated_bytes = (uint64_t)ts__constant(model, TS_TIMING_l2_duplicated),
       .concurrent_blocks =
           resident < record->block_count ? (uint32_t)resident : record->block_count,
+      .capacity_spread = CAPACITY_SPREAD,
       .in_flight_accesses = IN_FLIGHT_ACCESSES,
       .sample_shift = sample_shift(record)};
   TS_TRY(ts__l2_run(model->ctx, &settings, blocks, record->block_count, is_warm ? 2 : 1, outcomes,

@@ -147,6 +147,12 @@ static uint32_t incomplete_node(const struct ts__block_state *block, uint32_t no
 
 /* --- ops that the SM carries out itself */
 
+static const enum ts_timing_id intervals[TS__PIPE_COUNT] = {
+    [TS__PIPE_FP32] = TS_TIMING_fp32_interval, [TS__PIPE_ALU] = TS_TIMING_alu_interval,
+    [TS__PIPE_IMAD] = TS_TIMING_imad_interval, [TS__PIPE_FP16] = TS_TIMING_fp16_interval,
+    [TS__PIPE_FP64] = TS_TIMING_fp64_interval, [TS__PIPE_CVT] = TS_TIMING_cvt_interval,
+    [TS__PIPE_XU] = TS_TIMING_xu_interval};
+
 static double do_alu(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      enum ts_stall *stall) {
   static const struct ts__cost other = {.slots = 1, .latency = 4};
@@ -157,11 +163,6 @@ static double do_alu(struct ts__sm *sm, struct ts__warp_state *warp, const struc
     ts__define(sm, warp, op, at, (enum ts_stall)warp->candidate_stall);
     return at;
   }
-  static const enum ts_timing_id intervals[TS__PIPE_COUNT] = {
-      [TS__PIPE_FP32] = TS_TIMING_fp32_interval, [TS__PIPE_ALU] = TS_TIMING_alu_interval,
-      [TS__PIPE_IMAD] = TS_TIMING_imad_interval, [TS__PIPE_FP16] = TS_TIMING_fp16_interval,
-      [TS__PIPE_FP64] = TS_TIMING_fp64_interval, [TS__PIPE_CVT] = TS_TIMING_cvt_interval,
-      [TS__PIPE_XU] = TS_TIMING_xu_interval};
   struct ts__server *issue = &sm->issue[warp->sub], *pipe = &sm->pipe[warp->sub][cost->pipe];
   struct ts__server *xu = &sm->pipe[warp->sub][TS__PIPE_XU];
   double interval = cost->pipe == TS__PIPE_NONE ? 1 : sm->timing[intervals[cost->pipe]];
@@ -203,19 +204,22 @@ static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const st
   return issue_only(sm, warp, op->aux ? sm->timing[TS_TIMING_branch_cycles] : 1, stall);
 }
 
+/* It waits for the warp's cp.async as for its other writes (FITTED on the corpus). */
+static double do_proxy_fence(struct ts__sm *sm, struct ts__warp_state *warp, enum ts_stall *stall) {
+  double cycles = sm->timing[TS_TIMING_fence_cycles];
+  double start = issue_only(sm, warp, cycles, stall);
+  if (warp->last_async <= start) return start;
+  *stall = TS_STALL_COPY;
+  warp->next_cycle = warp->last_async + cycles;
+  return warp->last_async;
+}
+
 static double do_fence(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                        enum ts_stall *stall) {
   double cycles = 1;
   switch (op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT) {
   case TS_OP_fence: cycles = sm->timing[TS_TIMING_fence_gpu_cycles]; break;
-  case TS_OP_fence_proxy_async:
-    /* It waits for the warp's cp.async as for its other writes (FITTED on the corpus). */
-    if (warp->last_async > warp->candidate) {
-      warp->candidate = warp->last_async;
-      warp->candidate_stall = TS_STALL_COPY;
-    }
-    cycles = sm->timing[TS_TIMING_fence_cycles];
-    break;
+  case TS_OP_fence_proxy_async: return do_proxy_fence(sm, warp, stall);
   case TS_OP_fence_mbarrier_init: cycles = sm->timing[TS_TIMING_fence_cycles]; break;
   case TS_OP_set_max_nreg: cycles = sm->timing[TS_TIMING_setmaxnreg_cycles]; break;
   default: break;
@@ -401,6 +405,69 @@ static void account(struct ts__sm *sm, struct ts__warp_state *warp, double befor
   if (warp->next_cycle > start) sum->issue_cycles += warp->next_cycle - start;
 }
 
+static void later(double cycle, enum ts_stall reason, double *start, enum ts_stall *stall) {
+  if (cycle <= *start) return;
+  *start = cycle;
+  *stall = reason;
+}
+
+/* When what the op needs besides operands is free. */
+static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *warp,
+                         const struct ts__op *op, enum ts_stall *stall) {
+  double start = warp->candidate;
+  uint32_t sub = warp->sub;
+  switch ((enum ts__op_kind)op->kind) {
+  case TS__OP_ALU: {
+    if (op->insn >= sm->code->insn_count) break;
+    const struct ts__cost *cost = &sm->plan->costs[op->insn];
+    if (cost->slots == 0) return start;
+    if (cost->pipe_slots) later(sm->pipe[sub][cost->pipe].free_cycle, TS_STALL_PIPE, &start, stall);
+    if (cost->xu_slots) later(sm->pipe[sub][TS__PIPE_XU].free_cycle, TS_STALL_PIPE, &start, stall);
+    break;
+  }
+  case TS__OP_COPY:
+    if (warp->block < TS__SM_BLOCK_LIMIT &&
+        sm->blocks[warp->block].stream->copies[op->payload].kind != TS__COPY_ASYNC)
+      break;
+    /* fall through */
+  case TS__OP_SHUFFLE:
+  case TS__OP_SHARED_LOAD:
+  case TS__OP_SHARED_STORE:
+  case TS__OP_SHARED_ATOMIC:
+  case TS__OP_GLOBAL_LOAD:
+  case TS__OP_GLOBAL_STORE:
+  case TS__OP_GLOBAL_ATOMIC:
+  case TS__OP_CLUSTER:
+    later(sm->lsu.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
+    later(sm->lsu_sub[sub].free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
+    later(sm->shared.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
+    break;
+  case TS__OP_MMA: later(sm->mma[sub].free_cycle, TS_STALL_TENSOR, &start, stall); break;
+  case TS__OP_WAIT:
+  case TS__OP_END: return start;
+  default: break;
+  }
+  later(sm->issue[sub].free_cycle, TS_STALL_ISSUE, &start, stall);
+  return start;
+}
+
+/* When the op has to wait for something that others may take meanwhile, the warp goes back to the
+ * queue, so that nothing is booked ahead of time. */
+static bool defer(struct ts__sm *sm, struct ts__warp_state *warp) {
+  enum ts_stall stall = TS_STALL_NONE;
+  double start = free_cycle(sm, warp, &warp->ops[warp->pc], &stall);
+  if (start <= warp->candidate + TS__DEFER_CYCLES || sm->heap_count == 0 ||
+      sm->heap[0].cycle > start)
+    return false;
+  if (warp->candidate > warp->next_cycle)
+    warp->sum->stall_cycles[warp->candidate_stall] += warp->candidate - warp->next_cycle;
+  warp->sum->stall_cycles[stall] += start - warp->candidate;
+  warp->next_cycle = warp->candidate = start;
+  warp->candidate_stall = (uint8_t)stall;
+  heap_push(sm, (uint32_t)(warp - sm->warps), start);
+  return true;
+}
+
 /* Carries out the op; false when the warp waits for others. */
 static bool execute(struct ts__sm *sm, struct ts__warp_state *warp) {
   const struct ts__op *op = &warp->ops[warp->pc];
@@ -446,7 +513,7 @@ static enum ts_status run_warps(struct ts__sm *sm) {
         TS_TRY(end_warp(sm, warp));
         break;
       }
-      if (!execute(sm, warp)) break;
+      if (defer(sm, warp) || !execute(sm, warp)) break;
       warp->pc++;
       find_candidate(sm, warp);
       fetch(sm, warp);

@@ -8,16 +8,13 @@
 
 #include <math.h>
 
-enum { MIO_QUEUE_CYCLES = 24 }; /* GUESS: instructions queued for the load/store unit, in cycles */
-
 /* A warp instruction goes to the load/store unit: an issue slot, and one more when its address has
  * to be computed. Answers its start at the unit. */
 static double to_lsu(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      uint32_t instructions, enum ts_stall *stall, double *issued) {
   struct ts__server *issue = &sm->issue[warp->sub];
-  double at = warp->candidate, backlog = sm->lsu.free_cycle - MIO_QUEUE_CYCLES;
+  double at = warp->candidate;
   if (issue->free_cycle > at) at = issue->free_cycle, *stall = TS_STALL_ISSUE;
-  if (backlog > at) at = backlog, *stall = TS_STALL_LSU;
   const struct ts_code_insn *insn =
       op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
   bool has_address = insn && (insn->flags & TS_CODE_ADDRESS);

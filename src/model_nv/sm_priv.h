@@ -8,7 +8,9 @@ enum {
   TS__SM_WARP_LIMIT = 128,
   TS__SM_BLOCK_LIMIT = 64,
   TS__WGMMA_RING = 16,
-  TS__FETCH_CHUNK_INSNS = 64
+  TS__FETCH_CHUNK_INSNS = 64,
+  TS__MIO_QUEUE_CYCLES = 24, /* GUESS: what is queued for the load/store unit, in cycles */
+  TS__DEFER_CYCLES = 2
 };
 
 /* What a register slot waits for. */
