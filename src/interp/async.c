@@ -134,8 +134,10 @@ static void prune(struct ts__warp *warp, enum ts__async_groups groups) {
 
 enum ts_status ts__copy_issue(struct ts__warp *warp, struct ts__copy *copy) {
   struct async_state *state = warp->async;
-  copy->is_grouped = copy->kind == TS__COPY_CP_ASYNC || copy->kind == TS__COPY_TMA_STORE ||
-                     copy->kind == TS__COPY_BULK_STORE;
+  /* A quiet copy has no record that a wait for its group would have to observe. */
+  copy->is_grouped = !copy->code->is_quiet &&
+                     (copy->kind == TS__COPY_CP_ASYNC || copy->kind == TS__COPY_TMA_STORE ||
+                      copy->kind == TS__COPY_BULK_STORE);
   copy->ticket = ++warp->block->next_ticket;
   if (warp->block->check) ts__check_copy_issue(warp, copy);
   struct ts__async op = {.deliver = deliver_copy,

@@ -2,6 +2,8 @@
  * work, which is to be told. */
 #include "interp/interp_priv.h"
 
+#include <stdio.h>
+
 /* Its INSN event comes from the scheduler. */
 static enum ts__step skip(struct ts__warp *warp, const struct ts__code *code) {
   (void)warp;
@@ -61,4 +63,38 @@ void ts__decode_quiet(struct ts__code *code) {
     code->exec = skip;
   else
     code->is_quiet = true;
+}
+
+/* "a, b": the tensors at the addresses. */
+static void list_names(const struct ts_device_memory *memory, const uint64_t *tensors,
+                       uint32_t count, char *text, size_t size_bytes) {
+  size_t used = 0;
+  text[0] = 0;
+  for (uint32_t i = 0; i < count && used < size_bytes; i++) {
+    const struct ts_allocation *allocation = ts_device_find(memory, tensors[i]);
+    if (!allocation || !allocation->name) continue;
+    int length =
+        snprintf(text + used, size_bytes - used, "%s%s", used ? ", " : "", allocation->name);
+    used += length > 0 ? (size_t)length : 0;
+  }
+}
+
+void ts__tell_dependence(struct ts_ctx *ctx, const char *function, const struct ts_slice *slice,
+                         const struct ts_device_memory *memory, const uint64_t *tensors,
+                         uint32_t tensor_count) {
+  char names[128], message[384];
+  if (!slice->depends_on_data && !slice->depends_on_atomics) return;
+  list_names(memory, tensors, tensor_count, names, sizeof names);
+  const char *meaning = "the time is for these contents";
+  if (slice->depends_on_results) meaning = "the launches write some of it themselves";
+  if (slice->depends_on_atomics) meaning = "atomics are among it, whose order a device may change";
+  snprintf(message, sizeof message, "what %s executes depends on the contents of tensors (%s): %s",
+           function, names, meaning);
+  struct ts_diag diag = {.code = TS_DIAG_TIME_DATA,
+                         .message = message,
+                         .function = function,
+                         .block = -1,
+                         .warp = -1,
+                         .lane = -1};
+  ts_diag_add(ctx->diags, &diag);
 }

@@ -259,6 +259,10 @@ enum ts__step ts__exec_ternary(struct ts__warp *warp, const struct ts__code *cod
 enum ts_status ts__program_decode(struct ts_ctx *ctx, struct ts__program *program);
 /* Makes the instruction one that is told but not computed (exec_address.c). */
 void ts__decode_quiet(struct ts__code *code);
+/* A remark when what a launch executes depends on contents of tensors. */
+void ts__tell_dependence(struct ts_ctx *ctx, const char *function, const struct ts_slice *slice,
+                         const struct ts_device_memory *memory, const uint64_t *tensors,
+                         uint32_t tensor_count);
 
 /* --- equal blocks (repeat.c) */
 /* Sets program->repeat when blocks of this launch can be told as repetitions. */

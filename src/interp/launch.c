@@ -11,6 +11,7 @@ enum {
   MAX_WORKERS = 256,
   MAX_CLUSTER_BLOCKS = 16,    /* DOC: 8 are portable, 16 the most there are */
   PROGRESS_CALLS = 200,       /* about, in a launch */
+  POLLING_INSNS = 1 << 26,    /* of a warp whose control depends on what the launch computes */
   MATRIX_ROWS = 64,           /* of a warpgroup's product */
   MATRIX_COLUMNS = 256,       /* widest wgmma */
   MATRIX_DEPTH = 512,         /* longest chain of instructions on one accumulator */
@@ -628,8 +629,16 @@ static enum ts_status run_addresses(struct ts_ctx *ctx, const struct ts_module *
   ts_arena_init(&arena, ctx->allocator);
   enum ts_status status =
       ts_slice_plan(ctx, module, plan, &arena, &slices, &tensors, &tensor_count);
+  struct ts_run_options limited = *options;
+  for (uint32_t i = 0; status == TS_OK && i < plan->launch_count; i++) {
+    const struct ts_slice *slice = &slices[i];
+    ts__tell_dependence(ctx, plan->launches[i].function, slice, memory, tensors, tensor_count);
+    /* Blocks run one after another, so one that polls memory for a later one would never end. */
+    if ((slice->depends_on_results || slice->depends_on_atomics) && !options->max_insns_per_warp)
+      limited.max_insns_per_warp = POLLING_INSNS;
+  }
   if (status == TS_OK)
-    status = run_launches(ctx, module, plan, memory, options, slices, NULL, stats);
+    status = run_launches(ctx, module, plan, memory, &limited, slices, NULL, stats);
   ts_arena_free(&arena);
   return status;
 }
