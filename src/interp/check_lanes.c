@@ -1,5 +1,7 @@
-/* Lanes of one warp that store to one place in one instruction: which value stays is open (DOC: CUDA
- * C++ Programming Guide, SIMT architecture, notes), so that they must be equal. */
+/* Lanes of one warp. Those that store to one place in one instruction must store one value: which one
+ * stays is open (DOC: CUDA C++ Programming Guide, SIMT architecture, notes). What one has stored
+ * another may load only when they have met since, at a barrier or an instruction of the whole warp
+ * (the same: independent thread scheduling). */
 #include "interp/check_priv.h"
 
 #include <string.h>
@@ -57,6 +59,25 @@ void ts__check_lanes(struct ts__warp *warp, const struct ts__code *code, enum ts
                "lanes %u and %u of warp %u write different values to %s in one instruction; which "
                "one stays is open",
                other, lane, warp->index, where);
+    return;
+  }
+}
+
+void ts__check_lane_reads(struct ts__warp *warp, const struct ts__code *code,
+                          const struct ts__access *access) {
+  const struct ts_race *race = &warp->block->check->race;
+  for (uint32_t lanes = access->mask; lanes; lanes &= lanes - 1) {
+    uint32_t lane = ts__first_lane(lanes), insn;
+    uint32_t other =
+        ts_race_unmet_lane(race, warp->index, lane, access->lane[lane], access->size_bytes, &insn);
+    if (other >= TS__LANES) continue;
+    char where[160];
+    ts__check_place_text(warp->block, TS_SPACE_SHARED, access->lane[lane], where, sizeof where);
+    ts__hazard(
+        warp, code, TS_DIAG_RACE_SHARED, lane, insn, "warp.sync (__syncwarp) between the two",
+        "lane %u of warp %u reads %u bytes at %s, which lane %u writes; lanes of a warp need "
+        "not run in step, and nothing orders the two",
+        lane, warp->index, access->size_bytes, where, other);
     return;
   }
 }

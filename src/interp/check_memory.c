@@ -122,7 +122,7 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
       .warp = warp->index, .insn = code->insn, .is_atomic = kind == TS__ACCESS_ATOMIC};
   struct span spans[TS__LANES];
   uint32_t count = find_spans(access, spans);
-  bool is_set = true;
+  bool is_set = true, reads_own = false;
   if (kind == TS__ACCESS_WRITE && !is_update(&check->race, warp->index, spans[0].begin))
     ts_use_begin(&check->use, code->insn, warp->index);
   for (uint32_t i = 0; i < count; i++) {
@@ -134,13 +134,18 @@ static enum ts__step check_shared(struct ts__warp *warp, const struct ts__code *
                                       : ts_race_write(&check->race, who, begin, size_bytes);
     shared_conflict(warp, code, kind != TS__ACCESS_READ, access, &conflict);
     if (kind != TS__ACCESS_WRITE) ts_use_read(&check->use, begin, size_bytes);
+    reads_own |= conflict.is_own && kind == TS__ACCESS_READ;
     if (kind == TS__ACCESS_READ) continue;
     ts_use_put(&check->use, code->insn, begin, size_bytes);
     ts__check_clear_tags(check, begin, size_bytes);
     ts__check_mbarrier_bytes(warp, code, spans[i].lane, begin, size_bytes);
   }
   ts_use_end(&check->use);
+  if (reads_own) ts__check_lane_reads(warp, code, access);
   if (kind == TS__ACCESS_WRITE) {
+    for (uint32_t lanes = access->mask; lanes; lanes &= lanes - 1)
+      ts_race_set_lane(&check->race, ts__first_lane(lanes), access->lane[ts__first_lane(lanes)],
+                       access->size_bytes);
     if (may_meet(access, spans, count)) ts__check_lanes(warp, code, TS_SPACE_SHARED, access);
     uint32_t unset = ts__check_unset_lanes(warp, &code->operands[2]) & access->mask;
     for (; unset; unset &= unset - 1)

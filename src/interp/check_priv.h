@@ -185,6 +185,9 @@ enum ts__step ts__check_access(struct ts__warp *warp, const struct ts__code *cod
 /* Plain stores of several lanes to one place (check_lanes.c). */
 void ts__check_lanes(struct ts__warp *warp, const struct ts__code *code, enum ts_space space,
                      const struct ts__access *access);
+/* Loads of what other lanes of the warp have stored since the lanes last met. */
+void ts__check_lane_reads(struct ts__warp *warp, const struct ts__code *code,
+                          const struct ts__access *access);
 /* The same for a range of global memory; *was_set becomes false when a read finds bytes that were
  * never written, *is_contended true when atomics meet. The conflict's address is a device address. */
 struct ts_conflict ts__check_global_range(struct ts__warp *warp, struct ts_accessor who,

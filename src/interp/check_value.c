@@ -480,6 +480,12 @@ static enum ts__step step_tmem_ld(struct ts__warp *warp, const struct ts__code *
 
 /* --- life */
 
+/* Instructions of the whole warp, at which its lanes wait for each other. */
+static enum ts__step step_together(struct ts__warp *warp, const struct ts__code *code) {
+  ts_race_meet(&warp->block->check->race, warp->index);
+  return ts__check_plain(warp, code);
+}
+
 void ts__check_value_hook(struct ts__check *check) {
   struct ts__program *program = check->program;
   for (uint32_t i = 0; i < program->code_count; i++) {
@@ -498,6 +504,12 @@ void ts__check_value_hook(struct ts__check *check) {
     case TS_OP_br:
     case TS_OP_exit: break;
     case TS_OP_cbr: code->exec = check->speed ? step_branch : ts__check_plain; break;
+    case TS_OP_warp_sync:
+    case TS_OP_shfl:
+    case TS_OP_vote:
+    case TS_OP_match:
+    case TS_OP_redux:
+    case TS_OP_stmatrix: code->exec = step_together; break;
     default:
       code->exec = program->options->check_numbers ? ts__check_number : ts__check_plain;
       break;

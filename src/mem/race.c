@@ -154,13 +154,20 @@ static void touch(struct ts_race *race, struct range range) {
   if (range.end > race->touched_end) race->touched_end = range.end;
 }
 
+static bool is_own(const struct ts_race *race, const struct ts_race_cell *cell, uint32_t warp) {
+  return cell->write_lane && cell->write_warp == warp &&
+         cell->write_stamp == race->clock[warp][warp];
+}
+
 struct ts_conflict ts_race_check_read(const struct ts_race *race, struct ts_accessor who,
                                       uint64_t address, uint64_t size_bytes) {
   struct ts_conflict conflict = {0};
+  bool any_own = false;
   struct range range = range_of(race->cell_count, race->granule_shift, address, size_bytes);
   for (uint64_t i = range.first; i < range.end; i++) {
     const struct ts_race_cell *cell = &race->cells[i];
     if (cell->write_stamp == 0) continue;
+    any_own |= is_own(race, cell, who.warp);
     if (race->log) need_after_write(race, cell, who.warp);
     if (!is_write_ordered(race, cell, who))
       note(race, &conflict, TS_CONFLICT_READ_AFTER_WRITE, writer_of(race, cell), cell->write_insn,
@@ -168,6 +175,7 @@ struct ts_conflict ts_race_check_read(const struct ts_race *race, struct ts_acce
     else if (who.is_async && !is_write_visible(race, cell, who.warp))
       note(race, &conflict, TS_CONFLICT_PROXY, writer_of(race, cell), cell->write_insn, i);
   }
+  conflict.is_own = any_own;
   return conflict;
 }
 
@@ -232,6 +240,28 @@ struct ts_conflict ts_race_write(struct ts_race *race, struct ts_accessor who, u
   }
   touch(race, range);
   return conflict;
+}
+
+/* --- lanes of a warp */
+
+void ts_race_meet(struct ts_race *race, uint32_t warp) { race->clock[warp][warp]++; }
+
+void ts_race_set_lane(struct ts_race *race, uint32_t lane, uint64_t address, uint64_t size_bytes) {
+  struct range range = range_of(race->cell_count, race->granule_shift, address, size_bytes);
+  for (uint64_t i = range.first; i < range.end; i++)
+    race->cells[i].write_lane = (uint8_t)(lane + 1);
+}
+
+uint32_t ts_race_unmet_lane(const struct ts_race *race, uint32_t warp, uint32_t lane,
+                            uint64_t address, uint64_t size_bytes, uint32_t *insn) {
+  struct range range = range_of(race->cell_count, race->granule_shift, address, size_bytes);
+  for (uint64_t i = range.first; i < range.end; i++) {
+    const struct ts_race_cell *cell = &race->cells[i];
+    if (!is_own(race, cell, warp) || cell->write_lane == lane + 1) continue;
+    *insn = cell->write_insn;
+    return cell->write_lane - 1u;
+  }
+  return UINT32_MAX;
 }
 
 bool ts_race_is_initialised(const struct ts_race *race, uint64_t address, uint64_t size_bytes) {

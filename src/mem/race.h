@@ -14,7 +14,8 @@
  * and the next fence will make known.
  *
  * Cells are `granule` bytes, a power of two that no access of the kernel is smaller than, so that a
- * cell is always accessed as a whole. Not found: accesses of lanes of one warp to each other.
+ * cell is always accessed as a whole. Lanes of one warp are told apart only where one reads what
+ * another has stored.
  * Whether an asynchronous write has been waited for is not told here but by its pending record
  * (mem.h). */
 #ifndef TS_MEM_RACE_H
@@ -29,6 +30,7 @@ struct ts_race_cell {
   uint32_t read_insn;               /* of the newest read */
   uint8_t write_warp;
   uint8_t write_peer;  /* 0: a warp of the block; else 1 + rank of the other block in the cluster */
+  uint8_t write_lane;  /* 1 + the lane that has stored it; 0 unknown */
   bool is_async;       /* written by the asynchronous proxy */
   bool is_fenced;      /* visible to the asynchronous proxy without a fence */
   bool is_atomic;      /* written by an atomic */
@@ -78,6 +80,7 @@ struct ts_conflict {
   uint32_t other_warp, other_insn;
   uint32_t other_block;
   uint64_t address; /* of the first cell concerned */
+  bool is_own;      /* a read of what lanes of the same warp have stored with its present stamp */
 };
 
 /* Who accesses, and how. */
@@ -107,6 +110,14 @@ struct ts_conflict ts_race_read(struct ts_race *race, struct ts_accessor who, ui
                                 uint64_t size_bytes);
 struct ts_conflict ts_race_write(struct ts_race *race, struct ts_accessor who, uint64_t address,
                                  uint64_t size_bytes);
+/* The lanes of a warp have met: what they stored before is known to all of them. */
+void ts_race_meet(struct ts_race *race, uint32_t warp);
+/* A store just recorded is the lane's. */
+void ts_race_set_lane(struct ts_race *race, uint32_t lane, uint64_t address, uint64_t size_bytes);
+/* Another lane of the warp that has stored into the range since they last met; UINT32_MAX none. Its
+ * instruction is put in *insn. */
+uint32_t ts_race_unmet_lane(const struct ts_race *race, uint32_t warp, uint32_t lane,
+                            uint64_t address, uint64_t size_bytes, uint32_t *insn);
 bool ts_race_is_initialised(const struct ts_race *race, uint64_t address, uint64_t size_bytes);
 /* A write of values that were never set leaves its cells uninitialised. */
 void ts_race_set_initialised(struct ts_race *race, uint64_t address, uint64_t size_bytes,

@@ -142,6 +142,15 @@ START_TEST(test_lanes_race) {
         "%2", "%3", TS_DIAG_RACE_GLOBAL, &one_warp);
   finds(HEAD START "  %3 = shr u32 %2, $A\n  st.shared u32 s0, 5, %3 {scale=4}\n" END, "4", "5",
         TS_DIAG_RACE_SHARED, &one_warp);
+  /* What another lane has stored, and what the lane itself has. */
+#define NEIGHBOUR(between)                                                                         \
+  HEAD START "  %3 = xor u32 %2, 1\n  st.shared u32 s0, %2, %2 {scale=4}\n" between                \
+             "  %4 = ld.shared u32 s0, %3 {scale=4}\n  st.global u32 %1, %2, %4 {scale=4}\n" END
+  finds(NEIGHBOUR("$A"), "", "  warp.sync 0xffffffff\n", TS_DIAG_RACE_SHARED, &one_warp);
+  finds(NEIGHBOUR("$A"), "", "  bar.sync 0, 0\n", TS_DIAG_RACE_SHARED, &one_warp);
+  finds(HEAD START "  %3 = xor u32 %2, $A\n  st.shared u32 s0, %2, %2 {scale=4}\n"
+                   "  %4 = ld.shared u32 s0, %3 {scale=4}\n" END,
+        "4", "0", TS_DIAG_RACE_SHARED, &one_warp);
 }
 END_TEST
 
