@@ -98,13 +98,14 @@ def run_case(case, options, registers):
     start = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=options.limit, check=False)
-        case.time = json.loads(done.stdout) if done.returncode == 0 else None
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        case.failure = "" if case.time else lines[0]
+        answer = json.loads(done.stdout)
+        case.time = answer if done.returncode == 0 else None
+        told = answer["diagnostics"] or [{"code": "exit status", "message": done.returncode}]
+        case.failure = "" if case.time else f"{told[0]['code']} {told[0]['message']}"
     except subprocess.TimeoutExpired:
         case.failure = f"more than {options.limit} s"
-    except json.JSONDecodeError as error:
-        case.failure = f"no JSON: {error}"
+    except json.JSONDecodeError:
+        case.failure = f"exit status {done.returncode}, no JSON: {done.stderr[:200]}"
     case.wall_s = time.monotonic() - start
 
 

@@ -91,6 +91,20 @@ TS_API enum ts_result ts_sim_set_machine(struct ts_sim *sim, const char *directo
                                          const char *name);
 TS_API void ts_sim_machine(const struct ts_sim *sim, struct ts_machine_info *info);
 
+/* A line of a machine file; texts are valid during the call. */
+struct ts_machine_row {
+  const char *key, *value, *unit;
+  const char *tag; /* "DOC", "MEASURED", "FITTED" or "GUESS" */
+  const char *source;
+  const char *meaning; /* of a constant of timing, else "" */
+};
+/* Selects the machine as ts_sim_set_machine does, and calls take for each value of its file, in order. */
+TS_API enum ts_result
+ts_sim_list_machine(struct ts_sim *sim, const char *directory, const char *name,
+                    void (*take)(void *user, const struct ts_machine_row *row), void *user);
+/* Names of the machines that are compiled in, sorted; NULL beyond the last. */
+TS_API const char *ts_machine_name(uint32_t index);
+
 /* --- the case */
 
 /* Device modules do not say whether nvcc was told --use_fast_math. */

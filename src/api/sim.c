@@ -84,6 +84,31 @@ enum ts_result ts_sim_set_machine(struct ts_sim *sim, const char *directory, con
   return ts__result(status);
 }
 
+struct row_listener {
+  void (*take)(void *user, const struct ts_machine_row *row);
+  void *user;
+};
+
+static void take_value(void *user, const struct ts_machine_value *value) {
+  const struct row_listener *listener = user;
+  struct ts_machine_row row = {value->key, value->value,  value->unit,
+                               value->tag, value->source, value->meaning};
+  listener->take(listener->user, &row);
+}
+
+enum ts_result ts_sim_list_machine(struct ts_sim *sim, const char *directory, const char *name,
+                                   void (*take)(void *user, const struct ts_machine_row *row),
+                                   void *user) {
+  struct row_listener rows = {take, user};
+  struct ts_machine_listener listener = {take_value, &rows};
+  if (!name || !*name)
+    return ts__sim_fail(sim, TS_BAD_ARGUMENT, TS_DIAG_INPUT_MACHINE, "a machine needs a name");
+  return ts__result(ts_machine_describe(&sim->ctx, directory ? directory : "machines", name,
+                                        &listener, &sim->machine));
+}
+
+const char *ts_machine_name(uint32_t index) { return ts_machine_built_in(index); }
+
 void ts_sim_machine(const struct ts_sim *sim, struct ts_machine_info *info) {
   const struct ts_machine *machine = &sim->machine;
   *info = (struct ts_machine_info){

@@ -1,7 +1,7 @@
 /* The command line: a thin layer over the public API. stdout carries results, stderr the rest.
  *
- * Files: main.c (commands, help), options.c (parsing), run.c, check.c, shown.c, events.c, list.c (import, ops,
- * machines), num.c, report.c (diagnostics, JSON). */
+ * Files: main.c (commands, help), options.c (parsing), run.c, check.c, shown.c, events.c, list.c (import, ops),
+ * machines.c, time.c and time_report.c, compare*.c, num.c, report.c (diagnostics, JSON). */
 #ifndef CLI_CLI_PRIV_H
 #define CLI_CLI_PRIV_H
 
@@ -28,7 +28,8 @@ struct cli_command {
 };
 
 extern const struct cli_command cli_command_run, cli_command_check, cli_command_events,
-    cli_command_time, cli_command_import, cli_command_ops, cli_command_machines, cli_command_num;
+    cli_command_time, cli_command_compare, cli_command_import, cli_command_ops,
+    cli_command_machines, cli_command_num;
 /* Ends with NULL. */
 extern const struct cli_command *const cli_commands[];
 
@@ -85,6 +86,27 @@ bool cli_take_argument(const struct cli_command *command, struct cli_arguments *
 enum ts_result cli_set_arguments(struct ts_sim *sim, const struct cli_arguments *arguments);
 /* Runs, with a progress bar when stderr is a terminal. */
 enum ts_result cli_run_shown(struct ts_sim *sim, struct ts_run_settings *settings);
+
+/* The same for ts_sim_time. */
+enum ts_result cli_time_shown(struct ts_sim *sim, struct ts_time_settings *settings,
+                              const struct ts_time **time);
+
+/* --- time (time_report.c) */
+
+/* A stall's or the issue slots' share of the lives of all warps. */
+struct cli_share {
+  const char *name;
+  double share;
+};
+enum { CLI_SHARE_LIMIT = TS_TIME_STALLS + 1 };
+/* Over all launches, largest first; answers how many. Names are the report's. */
+uint32_t cli_stall_shares(const struct ts_time *time, struct cli_share shares[CLI_SHARE_LIMIT]);
+/* No unit is so busy that it sets the pace. */
+bool cli_is_latency_bound(const struct ts_time_launch *launch);
+/* what: the case or the event file. */
+void cli_print_time(struct ts_sim *sim, const struct ts_time *time, const char *what);
+/* Fields of an object, beginning with a comma, ending without. */
+void cli_json_time(FILE *stream, const struct ts_time *time);
 
 /* --- reports */
 

@@ -1,8 +1,6 @@
-/* tilesim import, ops and machines: what there is. */
+/* tilesim import and ops: what there is. */
 #include "cli/cli_priv.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct cli_option import_options[] = {
@@ -144,76 +142,4 @@ const struct cli_command cli_command_ops = {
     .example = "tilesim ops",
     .options = list_options,
     .run = run_ops,
-};
-
-/* --- machines */
-
-static void print_machine(const struct ts_machine_info *info, bool is_json, bool is_first) {
-  if (!is_json) {
-    printf("%-16s %-10s %4u SMs %6llu KB shared per block %4llu GiB\n", info->name, info->profile,
-           info->sm_count, (unsigned long long)info->max_shared_bytes_per_block / 1024,
-           (unsigned long long)(info->global_bytes >> 30));
-    return;
-  }
-  printf("%s\n  {\"name\": ", is_first ? "" : ",");
-  cli_json_text(stdout, info->name);
-  printf(", \"profile\": ");
-  cli_json_text(stdout, info->profile);
-  printf(", \"sms\": %u, \"shared_bytes_per_block\": %llu, \"global_bytes\": %llu}", info->sm_count,
-         (unsigned long long)info->max_shared_bytes_per_block,
-         (unsigned long long)info->global_bytes);
-}
-
-static int is_machine_file(const struct dirent *entry) {
-  const char *dot = strrchr(entry->d_name, '.');
-  return dot && dot != entry->d_name && strcmp(dot, ".mach") == 0;
-}
-
-/* The machine compiled in, then the files of the folder by name. */
-static enum ts_result list_machines(struct ts_sim *sim, bool is_json) {
-  char buffer[4096];
-  struct dirent **entries = NULL;
-  struct ts_machine_info info;
-  enum ts_result worst = TS_RESULT_OK;
-  const char *folder = cli_machine_folder(buffer, sizeof buffer);
-  ts_sim_machine(sim, &info);
-  char built_in[64];
-  snprintf(built_in, sizeof built_in, "%s", info.name);
-  print_machine(&info, is_json, true);
-  int count = scandir(folder, &entries, is_machine_file, alphasort);
-  for (int i = 0; i < count; i++) {
-    char path[8192];
-    snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
-    free(entries[i]);
-    enum ts_result result = ts_sim_set_machine(sim, folder, path);
-    ts_sim_machine(sim, &info);
-    if (result != TS_RESULT_OK)
-      worst = result;
-    else if (strcmp(info.name, built_in) != 0)
-      print_machine(&info, is_json, false);
-  }
-  free(entries);
-  return worst;
-}
-
-static int run_machines(const struct cli_command *command, int argc, char **argv) {
-  struct list_request request = {.command = command};
-  int status = cli_parse(command, argc, argv, take_option, &request, &request.operand);
-  if (status >= 0) return status;
-  struct ts_sim *sim = cli_create();
-  if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
-  if (request.is_json) printf("[");
-  enum ts_result result = list_machines(sim, request.is_json);
-  if (request.is_json) printf("\n]\n");
-  cli_print_diagnostics(sim);
-  return cli_finish(sim, result);
-}
-
-const struct cli_command cli_command_machines = {
-    .name = "machines",
-    .synopsis = "machines [options]",
-    .summary = "list the machines ($TILESIM_MACHINES, or the folder beside the program)",
-    .example = "tilesim machines",
-    .options = list_options,
-    .run = run_machines,
 };

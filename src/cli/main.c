@@ -4,9 +4,11 @@
 #include <string.h>
 
 const struct cli_command *const cli_commands[] = {
-    &cli_command_run,      &cli_command_check,  &cli_command_time,
-    &cli_command_events,   &cli_command_import, &cli_command_ops,
-    &cli_command_machines, &cli_command_num,    NULL,
+    &cli_command_run,    &cli_command_check,
+    &cli_command_time,   &cli_command_compare,
+    &cli_command_events, &cli_command_import,
+    &cli_command_ops,    &cli_command_machines,
+    &cli_command_num,    NULL,
 };
 
 static void print_overview(FILE *stream) {

@@ -71,14 +71,32 @@ enum ts_result cli_set_arguments(struct ts_sim *sim, const struct cli_arguments 
   return TS_RESULT_OK;
 }
 
+static void begin_progress(struct progress *progress) {
+  *progress = (struct progress){.is_shown = false};
+  clock_gettime(CLOCK_MONOTONIC, &progress->start);
+}
+
 enum ts_result cli_run_shown(struct ts_sim *sim, struct ts_run_settings *settings) {
-  struct progress progress = {.is_shown = false};
-  clock_gettime(CLOCK_MONOTONIC, &progress.start);
+  struct progress progress;
+  begin_progress(&progress);
   if (isatty(STDERR_FILENO)) {
     settings->progress = show_progress;
     settings->progress_user = &progress;
   }
   enum ts_result result = ts_sim_run(sim, settings);
+  end_progress(&progress);
+  return result;
+}
+
+enum ts_result cli_time_shown(struct ts_sim *sim, struct ts_time_settings *settings,
+                              const struct ts_time **time) {
+  struct progress progress;
+  begin_progress(&progress);
+  if (isatty(STDERR_FILENO)) {
+    settings->progress = show_progress;
+    settings->progress_user = &progress;
+  }
+  enum ts_result result = ts_sim_time(sim, settings, time);
   end_progress(&progress);
   return result;
 }

@@ -1,5 +1,7 @@
 /* Machine files: a line of text per value, "key value unit tag source ...", after a head of
- * "tilesim-machine VERSION", "name NAME", "profile PROFILE". '#' starts a comment line. */
+ * "tilesim-machine VERSION", "name NAME", "profile PROFILE" and, optionally, "like MACHINE": constants
+ * of timing that the file does not state are then guessed to be that machine's. The value "none" says
+ * that there is no such constant. '#' starts a comment line. */
 #include "machine/machine_priv.h"
 
 #include "base/file.h"
@@ -9,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FORMAT_VERSION = 1, FILE_LIMIT_BYTES = 1 << 20, PATH_BYTES = 4096 };
+enum { FORMAT_VERSION = 1, FILE_LIMIT_BYTES = 1 << 20, PATH_BYTES = 4096, LIKE_LIMIT = 4 };
 
 /* How one value is stored. */
 enum limit_kind { LIMIT_U32, LIMIT_U64 };
@@ -66,7 +68,11 @@ struct reader {
   const char *path;
   const char *at, *end; /* of the text that is left */
   uint32_t line;
-  uint64_t seen; /* bit per row of the table */
+  uint64_t seen;                              /* bit per row of the table */
+  const struct ts_machine_listener *listener; /* NULL: nobody */
+  const char *directory; /* where the machine that this one is like is looked for */
+  char like[32];         /* "" none */
+  uint32_t depth;        /* machines that are like this one, so far */
 };
 
 struct word {
@@ -147,7 +153,11 @@ static enum ts_status read_head(struct reader *r, struct ts_machine *machine) {
     return FAIL(r, "version %llu; this program reads version %d", (unsigned long long)number,
                 FORMAT_VERSION);
   TS_TRY(read_name(r, "name", machine->name, sizeof machine->name));
-  return read_name(r, "profile", machine->profile, sizeof machine->profile);
+  TS_TRY(read_name(r, "profile", machine->profile, sizeof machine->profile));
+  struct reader ahead = *r;
+  if (!next_line(&ahead, &line, &line_end) || !is_word(next_word(&line, line_end), "like"))
+    return TS_OK;
+  return read_name(r, "like", r->like, sizeof r->like);
 }
 
 static enum ts_machine_tag find_tag(struct word word) {
@@ -200,11 +210,37 @@ static bool parse_decimal(struct word word, double *value) {
 static enum ts_status read_timing(struct reader *r, const struct value_line *line, size_t i,
                                   struct ts_machine *machine) {
   const char *key = timing_table[i].key;
-  if (!parse_decimal(line->value, &machine->timing[i]))
+  if (!is_word(line->value, "none") && !parse_decimal(line->value, &machine->timing[i]))
     return FAIL(r, "%s: \"%.*s\" is not a number that fits", key, WORD(line->value));
   TS_TRY(check_value(r, line, key, timing_table[i].unit, machine->timing_tag[i] != TS_TAG_NONE));
   machine->timing_tag[i] = (uint8_t)line->tag;
   return TS_OK;
+}
+
+/* Without the blanks around it. */
+static struct word rest_of_line(const char *text, const char *end) {
+  struct word first = next_word(&text, end);
+  while (end > first.text && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+    end--;
+  return (struct word){first.text, (size_t)(end - first.text)};
+}
+
+/* The value as the file has it, to whoever wants to list the machine. */
+static enum ts_status tell(struct reader *r, const struct value_line *line, const char *meaning) {
+  struct ts_arena arena;
+  if (!r->listener) return TS_OK;
+  ts_arena_init(&arena, r->ctx->allocator);
+  struct ts_machine_value value = {
+      .key = ts_arena_copy(&arena, line->key.text, line->key.length),
+      .value = ts_arena_copy(&arena, line->value.text, line->value.length),
+      .unit = ts_arena_copy(&arena, line->unit.text, line->unit.length),
+      .tag = tags[line->tag],
+      .source = ts_arena_copy(&arena, line->source.text, line->source.length),
+      .meaning = meaning};
+  bool has_memory = value.key && value.value && value.unit && value.source;
+  if (has_memory) r->listener->take(r->listener->user, &value);
+  ts_arena_free(&arena);
+  return has_memory ? TS_OK : ts_fail_memory(r->ctx);
 }
 
 static enum ts_status read_value(struct reader *r, const char *text, const char *end,
@@ -214,12 +250,45 @@ static enum ts_status read_value(struct reader *r, const char *text, const char 
   line.value = next_word(&text, end);
   line.unit = next_word(&text, end);
   line.tag = find_tag(next_word(&text, end));
-  line.source = next_word(&text, end);
-  for (size_t i = 0; i < LIMIT_COUNT; i++)
-    if (is_word(line.key, limit_table[i].key)) return read_limit(r, &line, i, machine);
-  for (size_t i = 0; i < TS_TIMING_COUNT; i++)
-    if (is_word(line.key, timing_table[i].key)) return read_timing(r, &line, i, machine);
+  line.source = rest_of_line(text, end);
+  for (size_t i = 0; i < LIMIT_COUNT; i++) {
+    if (!is_word(line.key, limit_table[i].key)) continue;
+    TS_TRY(read_limit(r, &line, i, machine));
+    return tell(r, &line, "");
+  }
+  for (size_t i = 0; i < TS_TIMING_COUNT; i++) {
+    if (!is_word(line.key, timing_table[i].key)) continue;
+    TS_TRY(read_timing(r, &line, i, machine));
+    return tell(r, &line, timing_table[i].text);
+  }
   return FAIL(r, "unknown key \"%.*s\"", WORD(line.key));
+}
+
+static enum ts_status load(struct ts_ctx *ctx, const char *directory, const char *name,
+                           uint32_t depth, const struct ts_machine_listener *listener,
+                           struct ts_machine *machine);
+
+/* What the file does not state of timing is guessed to be as on the machine it is like. */
+static enum ts_status inherit(struct reader *r, struct ts_machine *machine) {
+  struct ts_machine base;
+  char value[32], source[64];
+  if (r->depth == LIKE_LIMIT) return FAIL(r, "machines are like each other in a circle");
+  TS_TRY(load(r->ctx, r->directory, r->like, r->depth + 1, NULL, &base));
+  snprintf(source, sizeof source, "as on %s", base.name);
+  for (size_t i = 0; i < TS_TIMING_COUNT; i++) {
+    if (machine->timing_tag[i] != TS_TAG_NONE || isnan(base.timing[i])) continue;
+    machine->timing[i] = base.timing[i];
+    machine->timing_tag[i] = TS_TAG_GUESS;
+    snprintf(value, sizeof value, "%g", base.timing[i]);
+    struct ts_machine_value row = {.key = timing_table[i].key,
+                                   .value = value,
+                                   .unit = timing_table[i].unit,
+                                   .tag = tags[TS_TAG_GUESS],
+                                   .source = source,
+                                   .meaning = timing_table[i].text};
+    if (r->listener) r->listener->take(r->listener->user, &row);
+  }
+  return TS_OK;
 }
 
 static enum ts_status read_all(struct reader *r, struct ts_machine *machine) {
@@ -229,7 +298,7 @@ static enum ts_status read_all(struct reader *r, struct ts_machine *machine) {
     TS_TRY(read_value(r, line, line_end, machine));
   for (size_t i = 0; i < LIMIT_COUNT; i++)
     if (!(r->seen >> i & 1)) return FAIL(r, "%s is missing", limit_table[i].key);
-  return TS_OK;
+  return r->like[0] ? inherit(r, machine) : TS_OK;
 }
 
 static bool ends_in_mach(const char *name) {
@@ -237,10 +306,13 @@ static bool ends_in_mach(const char *name) {
   return length >= 5 && strcmp(name + length - 5, ".mach") == 0;
 }
 
-static enum ts_status read_text(struct ts_ctx *ctx, const char *path, const char *text,
-                                size_t size_bytes, struct ts_machine *machine) {
+/* how: all of a reader but its text. */
+static enum ts_status read_text(const struct reader *how, const char *text, size_t size_bytes,
+                                struct ts_machine *machine) {
   struct ts_machine read = {.name = ""};
-  struct reader reader = {.ctx = ctx, .path = path, .at = text, .end = text + size_bytes};
+  struct reader reader = *how;
+  reader.at = text;
+  reader.end = text + size_bytes;
   for (size_t i = 0; i < TS_TIMING_COUNT; i++)
     read.timing[i] = NAN;
   TS_TRY(read_all(&reader, &read));
@@ -248,10 +320,10 @@ static enum ts_status read_text(struct ts_ctx *ctx, const char *path, const char
   return TS_OK;
 }
 
-static enum ts_status read_file(struct ts_ctx *ctx, const char *path, struct ts_machine *machine) {
+static enum ts_status read_file(const struct reader *how, struct ts_machine *machine) {
   struct ts_file file;
-  TS_TRY(ts_file_read(ctx, path, FILE_LIMIT_BYTES, &file));
-  enum ts_status status = read_text(ctx, path, file.data, file.size_bytes, machine);
+  TS_TRY(ts_file_read(how->ctx, how->path, FILE_LIMIT_BYTES, &file));
+  enum ts_status status = read_text(how, file.data, file.size_bytes, machine);
   ts_file_free(&file);
   return status;
 }
@@ -264,6 +336,10 @@ static const struct ts__machine_text *find_text(const char *name) {
   return NULL;
 }
 
+const char *ts_machine_built_in(uint32_t index) {
+  return index < ts__machine_text_count ? ts__machine_texts[index].name : NULL;
+}
+
 static const char *full_name(const char *name) {
   for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
     if (strcmp(name, aliases[i].name) == 0) return aliases[i].full;
@@ -273,20 +349,37 @@ static const char *full_name(const char *name) {
 void ts_machine_default(struct ts_machine *machine) {
   const struct ts__machine_text *text = find_text("h200-sxm");
   struct ts_ctx ctx = {NULL, NULL}; /* nothing is reported: a test reads every compiled-in file */
-  if (read_text(&ctx, "h200-sxm", (const char *)text->bytes, text->size_bytes, machine) != TS_OK)
+  struct reader reader = {.ctx = &ctx, .path = text->name};
+  if (read_text(&reader, (const char *)text->bytes, text->size_bytes, machine) != TS_OK)
     *machine = (struct ts_machine){.name = "h200-sxm"};
+}
+
+static enum ts_status load(struct ts_ctx *ctx, const char *directory, const char *name,
+                           uint32_t depth, const struct ts_machine_listener *listener,
+                           struct ts_machine *machine) {
+  struct reader reader = {
+      .ctx = ctx, .path = name, .directory = directory, .depth = depth, .listener = listener};
+  if (strchr(name, '/') || ends_in_mach(name)) return read_file(&reader, machine);
+  char path[PATH_BYTES];
+  const char *full = full_name(name), *folder = directory ? directory : ".";
+  int length = snprintf(path, sizeof path, "%s/%s.mach", folder, full);
+  reader.path = path;
+  bool fits = length > 0 && length < PATH_BYTES;
+  if (directory && fits && ts_file_exists(path)) return read_file(&reader, machine);
+  const struct ts__machine_text *text = find_text(full);
+  reader.path = full;
+  if (text) return read_text(&reader, (const char *)text->bytes, text->size_bytes, machine);
+  return ts_fail(ctx, TS_BAD_ARGUMENT, TS_DIAG_INPUT_MACHINE, TS_NO_PLACE,
+                 "there is no machine \"%s\" (looked for %s/%s.mach)", name, folder, full);
+}
+
+enum ts_status ts_machine_describe(struct ts_ctx *ctx, const char *directory, const char *name,
+                                   const struct ts_machine_listener *listener,
+                                   struct ts_machine *machine) {
+  return load(ctx, directory, name, 0, listener, machine);
 }
 
 enum ts_status ts_machine_load(struct ts_ctx *ctx, const char *directory, const char *name,
                                struct ts_machine *machine) {
-  if (strchr(name, '/') || ends_in_mach(name)) return read_file(ctx, name, machine);
-  char path[PATH_BYTES];
-  const char *full = full_name(name), *folder = directory ? directory : ".";
-  int length = snprintf(path, sizeof path, "%s/%s.mach", folder, full);
-  bool fits = length > 0 && length < PATH_BYTES;
-  if (directory && fits && ts_file_exists(path)) return read_file(ctx, path, machine);
-  const struct ts__machine_text *text = find_text(full);
-  if (text) return read_text(ctx, full, (const char *)text->bytes, text->size_bytes, machine);
-  return ts_fail(ctx, TS_BAD_ARGUMENT, TS_DIAG_INPUT_MACHINE, TS_NO_PLACE,
-                 "there is no machine \"%s\" (looked for %s/%s.mach)", name, folder, full);
+  return load(ctx, directory, name, 0, NULL, machine);
 }

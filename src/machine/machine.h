@@ -37,7 +37,7 @@ struct ts_machine {
   uint32_t barriers_per_sm;       /* named barriers (bar.sync) */
   uint32_t tensor_columns_per_sm; /* 0: no tensor memory */
   uint32_t max_cluster_blocks;
-  /* Constants of the timing model; NaN: the file does not say. */
+  /* Constants of the timing model; NaN: there is none, or the file does not say. */
   double timing[TS_TIMING_COUNT];
   uint8_t timing_tag[TS_TIMING_COUNT]; /* enum ts_machine_tag */
 };
@@ -49,5 +49,22 @@ void ts_machine_default(struct ts_machine *machine);
  * for h200-sxm, h100-sxm and h800-pcie. */
 enum ts_status ts_machine_load(struct ts_ctx *ctx, const char *directory, const char *name,
                                struct ts_machine *machine);
+
+/* Names of the machines that are compiled in, sorted; NULL beyond the last. */
+const char *ts_machine_built_in(uint32_t index);
+
+/* A line of a machine file; texts are valid during the call. */
+struct ts_machine_value {
+  const char *key, *value, *unit, *tag, *source;
+  const char *meaning; /* of a constant of timing, else "" */
+};
+struct ts_machine_listener {
+  void (*take)(void *user, const struct ts_machine_value *value);
+  void *user;
+};
+/* As ts_machine_load, and tells the listener (which may be NULL) every value in the file's order. */
+enum ts_status ts_machine_describe(struct ts_ctx *ctx, const char *directory, const char *name,
+                                   const struct ts_machine_listener *listener,
+                                   struct ts_machine *machine);
 
 #endif
