@@ -58,6 +58,7 @@ static int64_t component(const struct ts__warp *warp, const struct ts__operand *
 }
 
 static enum ts__step compare(struct ts__warp *warp, const struct ts__code *code) {
+  if (!warp->program->repeat) return ts__exec_binary(warp, code); /* of an atom: nobody's margin */
   struct range *range = &warp->program->repeat->ranges[code->ext];
   uint32_t lanes = code->dst_is_uniform ? warp->active & (0 - warp->active) : warp->active;
   for (; lanes; lanes &= lanes - 1)

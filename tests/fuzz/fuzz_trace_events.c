@@ -30,12 +30,25 @@ static enum ts_status check_event(struct ts_sink *sink, struct ts_event *event,
   return TS_OK;
 }
 
+static void check_code(const struct ts_code *code, uint32_t insn_count) {
+  if (code->insn_count != insn_count) abort();
+  for (uint32_t i = 0; i < insn_count; i++) {
+    const struct ts_code_insn *insn = &code->insns[i];
+    if (insn->block >= code->block_count) abort();
+    for (uint32_t k = 0; k < (uint32_t)insn->use_count + insn->def_count; k++) {
+      const struct ts_code_ref *ref = &code->refs[insn->first_ref + k];
+      if (ref->first > code->slot_count || ref->count > code->slot_count - ref->first) abort();
+    }
+  }
+}
+
 static void check_program(const struct ts_trace_program *program) {
   for (uint32_t i = 0; i < program->launch_count; i++) {
     if (program->launches[i].function >= program->function_count) abort();
   }
   for (uint32_t i = 0; i < program->function_count; i++) {
     const struct ts_trace_function *function = &program->functions[i];
+    if (function->code) check_code(function->code, function->insn_count);
     for (uint32_t k = 0; k < function->insn_count; k++) {
       if (function->places[k].file && strlen(function->places[k].file) > 1 << 28) abort();
     }

@@ -1,5 +1,6 @@
 /* Address-only runs of small kernels: which blocks repeat which, and what is computed at all. */
 #include "ir/slice.h"
+#include "support/failing_allocator.h"
 #include "support/kernel.h"
 #include "support/stream.h"
 #include "support/suite.h"
@@ -219,7 +220,31 @@ START_TEST(test_shared) {
 }
 END_TEST
 
+START_TEST(test_out_of_memory) {
+  struct failing_allocator memory;
+  struct kernel k;
+  failing_allocator_init(&memory);
+  kernel_begin(&k, bounds_text);
+  kernel_buffer(&k, "out", TS_DTYPE_u32, ELEMS * 4);
+  kernel_buffer(&k, "table", TS_DTYPE_s32, ELEMS * 4);
+  kernel_scalar(&k, 200);
+  k.options.addresses_only = true;
+  k.ctx.allocator = &memory.allocator;
+  for (uint64_t n = 1; failing_allocator_next(&memory, n); n++) {
+    struct stream stream;
+    stream_begin(&stream, true);
+    stream_add_launch(&stream, 8);
+    k.options.sink = &stream.sink;
+    enum ts_status status = kernel_run(&k, 8, 32);
+    ck_assert_int_eq(status, memory.failed ? TS_NO_MEMORY : TS_OK);
+    if (status == TS_OK) ck_assert_uint_eq(stream.repeat_count, 5);
+    stream_end(&stream);
+  }
+  kernel_end(&k);
+}
+END_TEST
+
 int main(void) {
   return RUN_TESTS("interp repeat", test_bounds, test_comparisons, test_trip_counts, test_functions,
-                   test_slices, test_shared);
+                   test_slices, test_shared, test_out_of_memory);
 }

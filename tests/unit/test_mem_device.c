@@ -44,6 +44,29 @@ START_TEST(test_addresses) {
 }
 END_TEST
 
+START_TEST(test_reserved) {
+  struct fixture x;
+  uint64_t a, b;
+  begin(&x);
+  ck_assert_int_eq(ts_device_reserve(&x.ctx, &x.memory, "a", TS_DTYPE_f32, (uint64_t)1 << 37, &a),
+                   TS_OK);
+  ck_assert_int_eq(ts_device_reserve(&x.ctx, &x.memory, "b", TS_DTYPE_f32, 64, &b), TS_OK);
+  ck_assert_str_eq(ts_device_find(&x.memory, a + 4096)->name, "a");
+  ck_assert_ptr_null(ts_device_pointer(&x.memory, a, 1));
+  ck_assert_ptr_null(ts_device_pointer(&x.memory, b, 0));
+  ck_assert_int_eq(ts_device_back(&x.ctx, &x.memory, b), TS_OK);
+  ck_assert_int_eq(ts_device_back(&x.ctx, &x.memory, 0), TS_OK);
+  uint8_t *data = ts_device_pointer(&x.memory, b, 64);
+  ck_assert_ptr_nonnull(data);
+  ck_assert_uint_eq(data[63], 0xA5);
+  data[0] = 1;
+  ck_assert_int_eq(ts_device_back(&x.ctx, &x.memory, b), TS_OK);
+  ck_assert_ptr_eq(ts_device_pointer(&x.memory, b, 64), data);
+  ck_assert_uint_eq(data[0], 1);
+  end(&x);
+}
+END_TEST
+
 /* An address that has left its allocation still names it. */
 START_TEST(test_attribution) {
   struct fixture x;
@@ -109,6 +132,7 @@ int main(void) {
   Suite *suite = suite_create("mem device");
   TCase *cases = tcase_create("all");
   tcase_add_test(cases, test_addresses);
+  tcase_add_test(cases, test_reserved);
   tcase_add_test(cases, test_attribution);
   tcase_add_test(cases, test_too_large);
   tcase_add_test(cases, test_short_memory);
