@@ -1,6 +1,7 @@
-/* Checks of what tensor loads fetch: boxes that come again and again while the rest of the tensor is
- * never loaded. Either sign alone is ordinary (a persistent kernel reloads, a kernel that works on
- * a slice leaves the rest); together they say that a coordinate lacks its loop or block index. */
+/* Checks of what tensor loads fetch: boxes that come again and again while the rest of the tensor
+ * is never loaded. Either sign alone is ordinary (a persistent kernel reloads, a kernel that works
+ * on a slice leaves the rest); together they say that a coordinate lacks its loop or block
+ * index. */
 #include "interp/check_priv.h"
 
 #include <stdio.h>
