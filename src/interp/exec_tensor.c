@@ -1,7 +1,8 @@
 /* Tensor memory and tcgen05 (DOC: PTX ISA, tensor memory and the tcgen05 family), of one block
  * (cta_group::1).
  *
- * 128 lanes of 512 columns of 32 bits; an address is lane << 16 | column. A warp reads and writes
+ * 128 lanes of 512 columns of 32 bits; an address is lane << 16 | column. f16 accumulators are the
+ * lower halves of columns. A warp reads and writes
  * the 32 lanes of its place in the warpgroup. mma and commit are queued and done in the order of
  * issue. A destination is *pending* from the mma on, until a warp has waited for the mbarrier of a
  * commit; the pending records are those of a shared memory with one granule a column. */
@@ -153,16 +154,28 @@ static enum ts_status emit_move(struct ts__warp *warp, const struct ts__code *co
   return ts__emit(warp, code, event, NULL);
 }
 
+/* One column, or the lower halves of two (DOC: .pack::16b, .unpack::16b). */
+static void move_register(uint32_t *words, uint32_t *value, bool packs, bool is_store) {
+  if (!is_store) {
+    *value = packs ? (words[0] & 0xffff) | words[1] << 16 : words[0];
+    return;
+  }
+  words[0] = packs ? *value & 0xffff : *value;
+  if (packs) words[1] = *value >> 16;
+}
+
 static enum ts__step move(struct ts__warp *warp, const struct ts__code *code, bool is_store) {
   struct ts__tensor *tensor = warp->block->tensor;
   const struct ts_function *function = warp->program->function;
-  uint32_t count =
-      (uint32_t)ts_insn_attr(function, &function->insns.data[code->insn], TS_ATTR_num, 1);
+  const struct ts_insn *insn = &function->insns.data[code->insn];
+  uint32_t registers_count = (uint32_t)ts_insn_attr(function, insn, TS_ATTR_num, 1);
+  bool packs = ts_insn_attr(function, insn, TS_ATTR_pack, 0) != 0;
+  uint32_t count = packs ? 2 * registers_count : registers_count; /* columns */
   uint32_t address = (uint32_t)ts__operand_lane(warp, &code->operands[2], TS__LANES - 1);
   uint32_t column = address & 0xffff, first_lane = warp->index % 4 * TS__LANES;
   if (emit_move(warp, code, count) != TS_OK) return TS__STEP_FAULT;
   if (code->is_quiet) return TS__STEP_NEXT;
-  uint32_t *registers = ts__fragment(warp, code, 0, TS_DTYPE_u32, count);
+  uint32_t *registers = ts__fragment(warp, code, 0, TS_DTYPE_u32, registers_count);
   if (!registers || !is_allocated(warp, code, column, count)) return ts__after_checks(warp);
   ts__mma_flush(warp);
   uint64_t begin = column * (uint64_t)COLUMN_BYTES, bytes = count * (uint64_t)COLUMN_BYTES;
@@ -182,14 +195,11 @@ static enum ts__step move(struct ts__warp *warp, const struct ts__code *code, bo
     return ts__hazard(warp, code, TS_DIAG_BOUNDS_SHARED, TS_NONE, TS_NONE, NULL,
                       "warp %u uses lane %u of tensor memory: only lanes %u to %u are its own",
                       warp->index, address >> 16, first_lane, first_lane + TS__LANES - 1);
-  for (uint32_t c = 0; c < count; c++)
+  for (uint32_t r = 0; r < registers_count; r++)
     for (uint32_t lane = 0; lane < TS__LANES; lane++) {
-      uint32_t *word = &tensor->words[first_lane + lane][column + c];
-      if (!(warp->active >> lane & 1)) continue;
-      if (is_store)
-        *word = registers[c * TS__LANES + lane];
-      else
-        registers[c * TS__LANES + lane] = *word;
+      uint32_t *words = &tensor->words[first_lane + lane][column + (packs ? 2 * r : r)];
+      if (warp->active >> lane & 1)
+        move_register(words, &registers[r * TS__LANES + lane], packs, is_store);
     }
   return TS__STEP_NEXT;
 }
@@ -264,8 +274,8 @@ static bool decode(struct ts__warp *warp, const struct ts__code *code, uint32_t 
   product->op = a != TS_DTYPE_NONE && b != TS_DTYPE_NONE && d != TS_DTYPE_NONE
                     ? find_op(warp, a, b, d)
                     : NULL;
-  bool is_known = product->op && ts_dtype_bits(d) == 32 && !(descriptor & 7) &&
-                  (product->m == 64 || product->m == LANES) && product->n && product->n <= 256;
+  bool is_known = product->op && !(descriptor & 7) && (product->m == 64 || product->m == LANES) &&
+                  product->n && product->n <= 256;
   if (!is_known) {
     warp->block->status =
         ts_fail(warp->block->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,

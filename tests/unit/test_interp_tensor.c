@@ -54,6 +54,29 @@ START_TEST(test_store_and_load) {
 }
 END_TEST
 
+/* A register packed for two columns, read back as one register and from the second column. */
+START_TEST(test_packed_halves) {
+  char text[4096];
+  text_of(text, sizeof text,
+          HEAD "  %5 = mul u32 %2, 65537\n  %6 = add u32 %5, 131073\n  st.local u32 a0, 0, %6\n"
+               "  tmem.st a0, 0, %4 {num=1, pack=1}\n  tmem.ld a0, 4, %4 {num=1, pack=1}\n"
+               "  %7 = add u32 %4, 1\n  tmem.ld a0, 5, %7 {num=1}\n"
+               "  %8 = ld.local u32 a0, 4\n  st.global u32 %1, %2, %8 {scale=4}\n"
+               "  %9 = ld.local u32 a0, 5\n  st.global u32 %1, %2, %9 {scale=4, offset=512}\n"
+               "  exit\n}\n",
+          "", "32");
+  struct kernel k;
+  uint32_t *in, *out;
+  run(&k, text, 0, &in, &out);
+  ck_assert_msg(kernel_run(&k, 1, THREADS) == TS_OK, "%s", kernel_message(&k, 0));
+  for (uint32_t i = 0; i < THREADS; i++) {
+    ck_assert_uint_eq(out[i], (i + 2) << 16 | (i + 1));
+    ck_assert_uint_eq(out[THREADS + i], i + 2);
+  }
+  kernel_end(&k);
+}
+END_TEST
+
 /* --- products of f16 without a swizzle: K-major operands are 8 x 16-byte blocks, one after another */
 
 enum { N = 32, K = 16, A_BYTES = 128 * K * 2, B_BYTES = N * K * 2 };
@@ -96,9 +119,18 @@ static const char products[] = HEAD WORDS_TO_SHARED
     "  tcgen05.commit s2\n  br b7\n"
     "b7 in r0:\n$D" RESULT;
 
-static void check_products(uint32_t m) {
+/* The value of a word of the sums: an f32, or an f16 in its lower half. */
+static float sum_in(uint32_t word, bool is_half) {
+  float value;
+  if (is_half) word = (uint32_t)ts_num_convert1(TS_DTYPE_f32, TS_DTYPE_f16, 0, word);
+  memcpy(&value, &word, sizeof value);
+  return value;
+}
+
+static void check_products(uint32_t m, bool is_half) {
   char text[8192], descriptor[16];
-  snprintf(descriptor, sizeof descriptor, "%u", 1u << 4 | N / 8 << 17 | m / 16 << 24);
+  snprintf(descriptor, sizeof descriptor, "%u",
+           (is_half ? 0u : 1u) << 4 | N / 8 << 17 | m / 16 << 24);
   kernel_text(text, sizeof text, products,
               (const char *const[]){REGIONS RESULT_REGIONS, "32", descriptor,
                                     "  mbarrier.wait s2, 0\n  tcgen05.fence\n"});
@@ -115,8 +147,7 @@ static void check_products(uint32_t m) {
         int sum = 0;
         for (uint32_t i = 0; i < K; i++)
           sum += 2 * value_of(0, row, i) * value_of(1, column, i);
-        float found;
-        memcpy(&found, &out[lane * 32 + column], sizeof found);
+        float found = sum_in(out[lane * 32 + column], is_half);
         ck_assert_msg(found == (float)sum, "m %u, row %u, column %u: %g, expected %d", m, row,
                       column, (double)found, sum);
       }
@@ -125,8 +156,9 @@ static void check_products(uint32_t m) {
 }
 
 START_TEST(test_products) {
-  check_products(128);
-  check_products(64);
+  check_products(128, false);
+  check_products(64, false);
+  check_products(128, true);
 }
 END_TEST
 
@@ -180,6 +212,6 @@ START_TEST(test_faults) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("interp tensor", test_store_and_load, test_products, test_missing_wait,
-                   test_faults);
+  return RUN_TESTS("interp tensor", test_store_and_load, test_packed_halves, test_products,
+                   test_missing_wait, test_faults);
 }

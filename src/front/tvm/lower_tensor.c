@@ -55,7 +55,7 @@ struct ts__value ts__builtin_tmem_dealloc(struct ts__lower *lower, const struct 
   return ts__value_none();
 }
 
-/* (bits, columns, pack16, address, offset, lanes, array): both 32, one word a lane and column. */
+/* (bits, registers, pack16, address, offset, lanes, array): bits and lanes are 32. */
 struct ts__value ts__builtin_tmem_move(struct ts__lower *lower, const struct tir_expr *call,
                                        int op) {
   struct ts__attrs attrs = {.count = 0};
@@ -65,9 +65,9 @@ struct ts__value ts__builtin_tmem_move(struct ts__lower *lower, const struct tir
   int64_t packs = ts__lower_constant(lower, arg_expr(call, 2), "pack16");
   int64_t lanes =
       ts__lower_constant(lower, arg_expr(call, 5), "the lanes of a tensor memory access");
-  if (bits != 32 || lanes != 32 || packs) {
-    ts__lower_unknown(lower, "%s with %lld lanes of %lld bits%s", call->call.op, (long long)lanes,
-                      (long long)bits, packs ? ", packed" : "");
+  if (bits != 32 || lanes != 32) {
+    ts__lower_unknown(lower, "%s with %lld lanes of %lld bits", call->call.op, (long long)lanes,
+                      (long long)bits);
     return ts__value_none();
   }
   struct ts__value start =
@@ -76,13 +76,18 @@ struct ts__value ts__builtin_tmem_move(struct ts__lower *lower, const struct tir
       ts__lower_emit_convert(lower, TS_DTYPE_u32, ts__lower_arg(lower, call, 4));
   struct ts__pointer array = ts__lower_pointer(lower, arg_expr(call, 6));
   if (!ts__pointer_expect(lower, &array, TS__STORAGE_ARRAY, call)) return ts__value_none();
-  if (ts_dtype_bits(array.elem) != 32) {
+  unsigned elem_bits = ts_dtype_bits(array.elem);
+  if (elem_bits < 8 || elem_bits > 32) {
     ts__lower_unknown(lower, "%s with an array of %s", call->call.op, ts_dtype_name(array.elem));
+    return ts__value_none();
   }
-  struct ts_operand operands[3] = {ts_build_array_operand(array.storage->index),
-                                   ts__lower_emit_array_index(lower, &array).operand,
+  struct ts__value index = ts__lower_emit_array_index(lower, &array); /* in elements */
+  int64_t shift = __builtin_ctz(32 / elem_bits);
+  index = ts__lower_emit_2(lower, TS_OP_shr, index, ts__value_imm(lower, index.type, shift));
+  struct ts_operand operands[3] = {ts_build_array_operand(array.storage->index), index.operand,
                                    ts__lower_emit_2(lower, TS_OP_add, start, offset).operand};
   ts__attr_set(&attrs, TS_ATTR_num, columns);
+  ts__attr_add(&attrs, TS_ATTR_pack, packs != 0);
   emit(lower, (enum ts_op)op, TS_DTYPE_u32, operands, 3, &attrs);
   return ts__value_none();
 }
