@@ -83,7 +83,7 @@ END_TEST
 START_TEST(test_update) {
   static const char pattern[] =
       HEAD START "$A  %3 = and u32 %2, 15\n  st.shared u32 s0, %2, %2 {scale=4}\n"
-                 "  %4 = ld.shared u32 s0, %3 {scale=4}\n" STORE("%4") END;
+                 "  bar.sync 0, 0\n  %4 = ld.shared u32 s0, %3 {scale=4}\n" STORE("%4") END;
   wrong(pattern, "", &one_warp, "TS-USE-001");
   right(pattern, "  st.shared u32 s0, %2, 0 {scale=4}\n", &one_warp);
 }
@@ -106,7 +106,7 @@ START_TEST(test_zero_lanes) {
   static const char pattern[] =
       HEAD START "  %3 = lt u32 %2, $A\n"
                  "  cp.async s0, %2, %0, %2, %3 {scale=4, scale2=4, bytes=4}\n  cp.async.commit\n"
-                 "  cp.async.wait 0\n  %4 = and u32 %2, 15\n"
+                 "  cp.async.wait 0\n  bar.sync 0, 0\n  %4 = and u32 %2, 15\n"
                  "  %5 = ld.shared u32 s0, %4 {scale=4}\n" STORE("%5") END;
   wrong(pattern, "32", &one_warp, "TS-USE-001");
   right(pattern, "16", &one_warp);
