@@ -293,10 +293,14 @@ static void fold_move(struct fold *f, uint32_t id) {
   bool is_constant = has_constant_operands(f, insn);
   switch (insn->op) {
   case TS_OP_extract:
-  case TS_OP_bitcast:
-  case TS_OP_ld_local: set_free(f, id); return;
+  case TS_OP_bitcast: set_free(f, id); return;
+  case TS_OP_ld_local:
   case TS_OP_st_local:
-    if (ts_insn_operand(f->function, insn, 2)->kind == TS_OPERAND_REG || is_renamed(f, id))
+    if (f->table->is_spilled[ts_insn_operand(f->function, insn, 0)->index])
+      f->table->insns[id].flags |= TS_CODE_SPILLED;
+    else if (insn->op == TS_OP_ld_local)
+      set_free(f, id);
+    else if (ts_insn_operand(f->function, insn, 2)->kind == TS_OPERAND_REG || is_renamed(f, id))
       set_free(f, id);
     return;
   case TS_OP_mov:

@@ -145,7 +145,13 @@ static void count_insn(const struct ts__code_table *table, uint32_t id, uint32_t
   case TS_OP_st_global:
   case TS_OP_ld_shared:
   case TS_OP_st_shared: count_memory(code, counts); return;
+  case TS_OP_ld_local: count_memory(code, counts); return;
   case TS_OP_st_local:
+    if (code->flags & TS_CODE_SPILLED) {
+      count_memory(code, counts);
+      return;
+    }
+
     counts[TS_CODE_CLASS_INT] += (code->lanes * bits(code->dtype) + 63) / 64;
     return;
   case TS_OP_shfl:

@@ -43,6 +43,7 @@ struct ts__code_table {
   struct ts__code_reg *regs;
   struct ts__code_use *uses;
   uint32_t *array_slot; /* first slot by array */
+  bool *is_spilled;     /* by array: has dynamic indices, is in local memory */
   struct ts_code_insn *insns;
   TS_VEC(struct ts_code_ref) refs;
   uint32_t slot_count, own_slot_count; /* all; registers and arrays without renamed versions */

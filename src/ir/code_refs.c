@@ -166,7 +166,6 @@ struct ts_code_ref ts__code_slots(const struct ts__code_table *table,
 struct renaming {
   struct ts__code_table *table;
   const struct ts_function *function;
-  bool *is_fixed;    /* by array: has dynamic accesses */
   uint32_t *current; /* by word of an array: slot that holds it, valid in current_block */
   uint32_t *current_block, *overwritten, *changed; /* block + 1: later in the block */
   bool *is_constant;                               /* current version is a constant */
@@ -200,8 +199,7 @@ static bool is_partial(const struct ts__code_access *access) {
 }
 
 static bool stores_constant(const struct ts_function *function, const struct ts_insn *insn) {
-  return insn->op == TS_OP_st_local &&
-         ts_insn_operand(function, insn, 2)->kind == TS_OPERAND_IMM;
+  return insn->op == TS_OP_st_local && ts_insn_operand(function, insn, 2)->kind == TS_OPERAND_IMM;
 }
 
 /* Walked from the block's end: does this definition get slots of its own? */
@@ -211,7 +209,7 @@ static bool find_renamed(struct renaming *r, const struct ts_insn *insn,
   uint32_t stamp = insn->block + 1;
   bool is_new = !access->is_use && !is_partial(access);
   const uint32_t *later = stores_constant(r->function, insn) ? r->changed : r->overwritten;
-  bool is_renamed = !r->is_fixed[access->array] && slots.count > 0;
+  bool is_renamed = !r->table->is_spilled[access->array] && slots.count > 0;
   for (uint32_t k = 0; k < slots.count; k++) {
     uint32_t word = word_of(r, slots.first + k);
     is_renamed &= later[word] == stamp;
@@ -302,12 +300,12 @@ static int add_refs(struct renaming *r, uint32_t id, bool is_renamed) {
   return 0;
 }
 
-static void find_fixed_arrays(struct renaming *r) {
+static void find_spilled_arrays(struct renaming *r) {
   struct ts__code_access accesses[TS__MAX_ACCESSES];
   for (size_t id = 0; id < r->function->insns.count; id++) {
     uint32_t count = ts__code_accesses(r->function, &r->function->insns.data[id], accesses);
     for (uint32_t i = 0; i < count; i++)
-      r->is_fixed[accesses[i].array] |= accesses[i].is_whole;
+      r->table->is_spilled[accesses[i].array] |= accesses[i].is_whole;
   }
 }
 
@@ -330,18 +328,18 @@ static int rename_arrays(struct ts__code_table *table) {
   struct ts_arena *arena = &table->scratch;
   size_t word_count = table->slot_count - function->regs.count;
   bool *is_renamed = ts_new_array(arena, bool, function->insns.count);
+  table->is_spilled = ts_new_array(arena, bool, function->arrays.count);
   struct renaming r = {.table = table,
                        .function = function,
-                       .is_fixed = ts_new_array(arena, bool, function->arrays.count),
                        .current = ts_new_array(arena, uint32_t, word_count),
                        .current_block = ts_new_array(arena, uint32_t, word_count),
                        .overwritten = ts_new_array(arena, uint32_t, word_count),
                        .changed = ts_new_array(arena, uint32_t, word_count),
                        .is_constant = ts_new_array(arena, bool, word_count)};
-  if (!is_renamed || !r.is_fixed || !r.current || !r.current_block || !r.overwritten ||
+  if (!is_renamed || !table->is_spilled || !r.current || !r.current_block || !r.overwritten ||
       !r.changed || !r.is_constant)
     return -1;
-  find_fixed_arrays(&r);
+  find_spilled_arrays(&r);
   for (size_t i = 0; i < function->blocks.count; i++)
     if (rename_block(&r, &function->blocks.data[i], is_renamed)) return -1;
   return 0;

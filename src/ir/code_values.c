@@ -10,8 +10,9 @@
 #include <string.h>
 
 enum {
-  ROOT_CONSTANT = 0,          /* root of immediates and of what takes no register */
-  MAX_LIVENESS_BITS = 1 << 28 /* sets of all blocks together; beyond it blocks are seen alone */
+  ROOT_CONSTANT = 0,           /* root of immediates and of what takes no register */
+  MAX_LIVENESS_BITS = 1 << 26, /* sets of all blocks together; beyond it blocks are seen alone */
+  MAX_LIVENESS_PASSES = 64     /* loops that deep converge; others are estimated too low */
 };
 
 static uint32_t new_root(struct ts__code_values *v, uint32_t words) {
@@ -158,7 +159,7 @@ static void load_parts(struct ts__code_values *v, uint32_t id,
   const struct ts_code_ref *refs = &v->table->refs.data[code->first_ref];
   unsigned bits = bits_of(insn->dtype);
   struct ts__code_part *parts = &v->parts[v->first_part[insn->dst]];
-  if (access->is_whole || bits > TS__WORD_BITS || insn->dtype == TS_DTYPE_pred) {
+  if (v->table->is_spilled[access->array] || bits > TS__WORD_BITS || insn->dtype == TS_DTYPE_pred) {
     fresh_parts(v, insn->dst);
     return;
   }
@@ -390,7 +391,8 @@ static int find_liveness(struct ts__code_values *v) {
   for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
     if (!(*sets[i] = ts_new_array(arena, uint64_t, v->set_words * block_count))) return -1;
   find_local_sets(v, &flow);
-  for (bool has_changed = true; has_changed;) {
+  bool has_changed = true;
+  for (int pass = 0; pass < MAX_LIVENESS_PASSES && has_changed; pass++) {
     has_changed = false;
     for (size_t block = block_count; block-- > 0;)
       has_changed |= flow_block(v, &flow, (uint32_t)block);
@@ -472,8 +474,11 @@ static void make_roots(struct ts__code_values *v) {
   new_root(v, 0); /* ROOT_CONSTANT */
   for (uint32_t i = 0; i < function->regs.count; i++)
     fresh_parts(v, i);
-  for (uint32_t i = (uint32_t)function->regs.count; i < v->table->own_slot_count; i++)
-    *slot_root(v, i) = new_root(v, 1);
+  for (size_t a = 0; a < function->arrays.count; a++) {
+    uint32_t first = v->table->array_slot[a];
+    for (uint32_t i = 0; i < function->arrays.data[a].size_bytes / 4; i++)
+      *slot_root(v, first + i) = v->table->is_spilled[a] ? ROOT_CONSTANT : new_root(v, 1);
+  }
   for (uint32_t i = 0; i < function->insns.count; i++) {
     struct ts__code_address addresses[TS__MAX_ADDRESSES];
     if (v->table->address_leader[i] != i) continue;

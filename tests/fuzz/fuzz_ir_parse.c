@@ -1,20 +1,35 @@
 /* Text form: whatever parses is printed, parsed and printed again with equal text, and survives the
- * passes. */
-#include "ir/ir.h"
+ * passes and the estimate of machine code. */
+#include "ir/code.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* Slots exist, and each instruction has a place. */
+static void check_code(struct ts_ctx *ctx, const struct ts_function *function) {
+  struct ts_arena arena;
+  struct ts_code code;
+  ts_arena_init(&arena, ctx->allocator);
+  if (ts_code_estimate(ctx, function, &arena, &code) != TS_OK) abort();
+  for (uint32_t i = 0; i < code.insn_count; i++)
+    if (code.insns[i].rank >= code.insn_count) abort();
+  for (uint32_t i = 0; i < code.ref_count; i++)
+    if (!code.refs[i].count || code.refs[i].first + code.refs[i].count > code.slot_count) abort();
+  ts_arena_free(&arena);
+}
+
 static void run_passes(struct ts_ctx *ctx, struct ts_module *module) {
   for (size_t i = 0; i < module->functions.count; i++) {
     struct ts_function *function = module->functions.data[i];
     if (ts_analyze_uniform(ctx, function) != TS_OK) abort();
+    check_code(ctx, function);
     if (ts_pass_promote_arrays(ctx, function) != TS_OK) abort();
     if (ts_pass_contract(ctx, function) != TS_OK) abort();
     if (ts_pass_drop_dead(ctx, function) != TS_OK) abort();
     if (ts_verify(ctx, function) != TS_OK) abort();
+    check_code(ctx, function);
   }
 }
 

@@ -51,6 +51,12 @@ static const struct {
      "%4 = ld.global f32 %0, %2 {scale=4, offset=512}\n%5 = ld.shared f32 s0, 0\n"
      "%6 = add f32 %4, %5\nst.global f32 %1, %2, %6 {scale=4}\nexit\n",
      "- A A V - - - A -", "0 1 4 2 3 5 6 7 8"},
+    {"an array with an index that is not known lies in memory",
+     "array a0 f32 8\narray a1 f32 8\nb0 in r0:\n%2 = sreg s32 {which=laneid}\n"
+     "%3 = ld.global f32 %0, 0\nst.local f32 a0, 2, %3\nst.local f32 a1, 2, %3\n"
+     "%4 = ld.local f32 a0, %2\n%5 = ld.local f32 a1, 2\n%6 = add f32 %4, %5\n"
+     "st.global f32 %1, 0, %6\nexit\n",
+     "- - S F S F - - -", NULL},
     {"a small if is a predicate: both loads go out first",
      "region r1 in r0 head b0\nregion r2 in r0 head b2\nb0 in r0:\n"
      "%2 = sreg s32 {which=tid.x}\n%3 = lt s32 %2, 9\n%4 = mov f32 0\n%5 = mov f32 0\n"
@@ -211,7 +217,7 @@ END_TEST
 START_TEST(test_no_memory) {
   struct fixture f;
   struct failing_allocator memory;
-  estimate(&f, cases[6].body);
+  estimate(&f, cases[7].body);
   failing_allocator_init(&memory);
   for (uint64_t n = 1; failing_allocator_next(&memory, n); n++) {
     struct ts_ctx ctx = {&memory.allocator, &f.diags};
