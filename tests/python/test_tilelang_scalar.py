@@ -176,3 +176,25 @@ def test_vectors_are_added_atomically():
     c = torch.zeros(COUNT, 8)
     bridge.compile(main, target="sm_90")(a, c)
     assert torch.equal(c, 2 * (2 * a + 1))
+
+
+def test_reducer_with_a_loop_that_stays_parallel():
+    """The code generator prints such a loop as a serial one."""
+    rows, width = 16, 64
+
+    @T.prim_func
+    def main(A: T.Tensor((rows, width), "float32"), C: T.Tensor((rows,), "float32")):
+        with T.Kernel(1, threads=128) as _:
+            values = T.alloc_fragment((rows, width), "float32")
+            sums = T.alloc_reducer((rows,), "float32", op="sum")
+            out = T.alloc_fragment((rows,), "float32")
+            T.copy(A, values)
+            T.reducer_init(sums)
+            for i, j in T.Parallel(rows, width):
+                T.reducer_update(sums[i], values[i, j])
+            T.finalize_reducer(sums, out)
+            T.copy(out, C)
+
+    a = np.arange(rows * width, dtype=np.float32).reshape(rows, width)
+    c = np.asarray(bridge.compile(main, target="sm_90", out_idx=-1)(a))
+    assert (c == a.sum(axis=1)).all()

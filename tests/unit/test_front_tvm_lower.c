@@ -438,7 +438,7 @@ START_TEST(unknown_things_are_refused) {
   refuse(make_evaluate(make_call("float32", "tirx.call_extern", (size_t)2,
                                  make_string("tl::AllReduce<tl::ProdOp, 64, 1, 0>::run"), INT(0))),
          "tl::ProdOp");
-  refuse(make_for(TIR_LOOP_PARALLEL, i, INT(4), nothing), "loop of kind 1");
+  refuse(make_for(TIR_LOOP_VECTORIZED, i, INT(4), nothing), "loop of kind 2");
   refuse(make_alloc(make_buffer(t, "float32", 4)), "shared.tmem");
   refuse(make_evaluate(make_call("float32", "tirx.exp2", (size_t)2, INT(0), INT(0))),
          "tirx.exp2 with 2 arguments");

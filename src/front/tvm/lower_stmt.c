@@ -139,7 +139,8 @@ static void lower_for(struct ts__lower *lower, const struct tir_stmt *loop) {
   check_annotations(lower, loop->loop.annotations, known, sizeof known / sizeof *known, "a loop");
   enum tir_loop_kind kind = loop->loop.kind;
   int64_t step = 1;
-  if (kind != TIR_LOOP_SERIAL && kind != TIR_LOOP_UNROLLED) {
+  /* The code generator prints a parallel loop as a serial one. */
+  if (kind != TIR_LOOP_SERIAL && kind != TIR_LOOP_PARALLEL && kind != TIR_LOOP_UNROLLED) {
     ts__lower_unknown(lower, "a loop of kind %d", (int)kind);
   }
   if (loop->loop.step && !(tir_expr_int(loop->loop.step, &step) && step == 1)) {
