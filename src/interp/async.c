@@ -166,6 +166,16 @@ uint32_t ts__groups_closed(const struct ts__warp *warp, enum ts__async_groups gr
   return state->groups[groups].closed[lane];
 }
 
+uint32_t ts__groups_alike(const struct ts__warp *warp, enum ts__async_groups groups,
+                          uint32_t lanes) {
+  const struct async_state *state = warp->async;
+  const uint32_t *closed = state->groups[groups].closed;
+  uint32_t group = closed[ts__first_lane(lanes)], alike = 0;
+  for (uint32_t lane = 0; lane < TS__LANES; lane++)
+    alike |= (uint32_t)(closed[lane] == group) << lane;
+  return alike & lanes;
+}
+
 void ts__groups_close(struct ts__warp *warp, enum ts__async_groups groups) {
   struct async_state *state = warp->async;
   for (uint32_t lanes = warp->active; lanes; lanes &= lanes - 1)

@@ -281,11 +281,7 @@ enum ts__step ts__exec_cp_async(struct ts__warp *warp, const struct ts__code *co
   for (uint32_t lane = 0; lane < TS__LANES; lane++)
     valid |= (uint32_t)(predicate[lane] != 0) << lane;
   while (remaining) {
-    uint32_t group = ts__groups_closed(warp, TS__GROUPS_CP_ASYNC, ts__first_lane(remaining));
-    uint32_t lanes = 0;
-    for (uint32_t rest = remaining; rest; rest &= rest - 1)
-      if (ts__groups_closed(warp, TS__GROUPS_CP_ASYNC, ts__first_lane(rest)) == group)
-        lanes |= rest & (0 - rest);
+    uint32_t lanes = ts__groups_alike(warp, TS__GROUPS_CP_ASYNC, remaining);
     remaining &= ~lanes;
     enum ts__step step = issue_lanes(warp, code, lanes, valid, shared, global);
     if (step != TS__STEP_NEXT) return step;

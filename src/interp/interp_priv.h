@@ -652,6 +652,9 @@ enum ts__async_groups { TS__GROUPS_CP_ASYNC, TS__GROUPS_BULK, TS__GROUPS_COUNT }
 /* Number of groups a lane has closed. */
 uint32_t ts__groups_closed(const struct ts__warp *warp, enum ts__async_groups groups,
                            uint32_t lane);
+/* The lanes whose open group has the number of the first one's. */
+uint32_t ts__groups_alike(const struct ts__warp *warp, enum ts__async_groups groups,
+                          uint32_t lanes);
 void ts__groups_close(struct ts__warp *warp, enum ts__async_groups groups);
 /* Active lanes wait until at most allowed[lane] groups are in flight. Never blocks: delivers. */
 enum ts_status ts__groups_wait(struct ts__warp *warp, enum ts__async_groups groups,
