@@ -28,6 +28,8 @@ struct ts__repeat {
   int64_t *atoms;       /* of the block that is asked about */
   struct ts_shift *shifts;
   TS_VEC(struct model) models;
+  TS_VEC(uint64_t) keys; /* of the models: what must be equal, as a hash */
+  uint64_t key;          /* of the block that is asked about */
   /* A warp of its own computes atoms: nothing that it does is told. */
   struct ts__program quiet;
   struct ts_run_options quiet_options;
@@ -49,12 +51,12 @@ static void note(struct range *range, int64_t difference) {
     range->highest_negative = difference;
 }
 
-static int64_t component(const struct ts__warp *warp, const struct ts__operand *operand, uint32_t i,
-                         uint32_t lane) {
+static uint64_t component(const struct ts__warp *warp, const struct ts__operand *operand,
+                          uint32_t i, uint32_t lane) {
   struct ts__operand one = *operand;
   uint32_t slots = operand->is_uniform ? 1 : TS__LANES;
   if (operand->lanes > 1) one.offset += i * slots * (ts__is_wide(operand->dtype) ? 2 : 1);
-  return (int64_t)ts__operand_lane(warp, &one, lane);
+  return ts__operand_lane(warp, &one, lane);
 }
 
 static enum ts__step compare(struct ts__warp *warp, const struct ts__code *code) {
@@ -63,35 +65,45 @@ static enum ts__step compare(struct ts__warp *warp, const struct ts__code *code)
   uint32_t lanes = code->dst_is_uniform ? warp->active & (0 - warp->active) : warp->active;
   for (; lanes; lanes &= lanes - 1)
     for (uint32_t i = 0; i < code->lanes; i++)
-      note(range, component(warp, &code->operands[0], i, ts__first_lane(lanes)) -
-                      component(warp, &code->operands[1], i, ts__first_lane(lanes)));
+      note(range, (int64_t)(component(warp, &code->operands[0], i, ts__first_lane(lanes)) -
+                            component(warp, &code->operands[1], i, ts__first_lane(lanes))));
   return ts__exec_binary(warp, code);
 }
 
 /* --- comparing a block with models */
 
 static int64_t difference(const struct ts_form *form, const int64_t *a, const int64_t *b) {
-  int64_t sum = 0;
+  uint64_t sum = 0; /* wraps where an atom is no number, as one read from memory */
   for (uint32_t i = 0; i < form->term_count; i++)
-    sum += form->terms[i].coefficient * (a[form->terms[i].atom] - b[form->terms[i].atom]);
-  return sum;
+    sum += (uint64_t)form->terms[i].coefficient *
+           ((uint64_t)a[form->terms[i].atom] - (uint64_t)b[form->terms[i].atom]);
+  return (int64_t)sum;
+}
+
+/* The sign of value + step, -1, 0 or 1, as far as that is a number. */
+static int moved_sign(int64_t value, int64_t step) {
+  int64_t sum;
+  if (__builtin_add_overflow(value, step, &sum)) return value < 0 ? -1 : 1;
+  return sum < 0 ? -1 : sum > 0;
 }
 
 /* Would every outcome be the same with all differences moved by `step`? */
 static bool keeps_outcomes(uint16_t op, const struct range *range, int64_t step) {
-  bool negative_stays = range->highest_negative == INT64_MIN || range->highest_negative + step < 0;
-  bool positive_stays = range->lowest_positive == INT64_MAX || range->lowest_positive + step > 0;
-  bool is_zero_kept = !range->has_zero || step == 0;
+  bool has_negative = range->highest_negative != INT64_MIN;
+  bool has_positive = range->lowest_positive != INT64_MAX;
+  int negative = moved_sign(range->highest_negative, step);
+  int positive = moved_sign(range->lowest_positive, step);
   if (step == 0) return true;
-  if (op == TS_OP_lt) {
-    bool rest_stays = range->lowest_positive == INT64_MAX || range->lowest_positive + step >= 0;
-    return negative_stays && rest_stays && (!range->has_zero || step > 0);
+  switch (op) {
+  case TS_OP_lt: /* below 0, or not */
+    return (!has_negative || negative < 0) && (!has_positive || positive >= 0) &&
+           (!range->has_zero || step > 0);
+  case TS_OP_le: /* above 0, or not */
+    return (!has_negative || negative <= 0) && (!has_positive || positive > 0) &&
+           (!range->has_zero || step < 0);
+  default:
+    return (!has_negative || negative < 0) && (!has_positive || positive > 0) && !range->has_zero;
   }
-  if (op == TS_OP_le) {
-    bool rest_stays = range->highest_negative == INT64_MIN || range->highest_negative + step <= 0;
-    return rest_stays && positive_stays && (!range->has_zero || step < 0);
-  }
-  return negative_stays && positive_stays && is_zero_kept;
 }
 
 static bool fits(const struct ts__repeat *repeat, const struct model *model) {
@@ -104,6 +116,22 @@ static bool fits(const struct ts__repeat *repeat, const struct model *model) {
       return false;
   }
   return true;
+}
+
+/* Blocks with different keys differ in something that must be equal. */
+static uint64_t key_of(const struct ts__repeat *repeat) {
+  uint64_t key = 0;
+  for (uint32_t i = 0; i < repeat->forms.guard_count; i++) {
+    const struct ts_block_guard *guard = &repeat->forms.guards[i];
+    uint64_t sum = 0;
+    if (guard->insn != TS_NONE) continue;
+    for (uint32_t k = 0; k < guard->form.term_count; k++)
+      sum += (uint64_t)guard->form.terms[k].coefficient *
+             (uint64_t)repeat->atoms[guard->form.terms[k].atom];
+    key = (key ^ sum) * UINT64_C(0x9e3779b97f4a7c15);
+    key ^= key >> 29;
+  }
+  return key;
 }
 
 static uint32_t find_shifts(const struct ts__repeat *repeat, const struct model *model) {
@@ -154,9 +182,10 @@ enum ts_status ts__repeat_block(struct ts__repeat *repeat, uint64_t index, bool 
   struct ts_sink *sink = repeat->program->options->sink;
   *is_repeated = false;
   find_atoms(repeat, index);
+  repeat->key = key_of(repeat);
   for (size_t i = repeat->models.count; i-- > 0;) {
     const struct model *model = &repeat->models.data[i];
-    if (!fits(repeat, model)) continue;
+    if (repeat->keys.data[i] != repeat->key || !fits(repeat, model)) continue;
     *is_repeated = true;
     return sink->repeat(sink, (uint16_t)repeat->program->launch_index, (uint32_t)index,
                         model->block, repeat->shifts, find_shifts(repeat, model));
@@ -174,8 +203,11 @@ enum ts_status ts__repeat_keep(struct ts__repeat *repeat, uint64_t index) {
   memcpy(atoms, repeat->atoms, repeat->forms.atom_count * sizeof *atoms);
   memcpy(ranges, repeat->ranges, repeat->forms.guard_count * sizeof *ranges);
   struct model model = {(uint32_t)index, atoms, ranges};
-  return ts_vec_push(&repeat->models, repeat->ctx->allocator, model) ? ts_fail_memory(repeat->ctx)
-                                                                     : TS_OK;
+  const struct ts_allocator *allocator = repeat->ctx->allocator;
+  if (ts_vec_push(&repeat->models, allocator, model) ||
+      ts_vec_push(&repeat->keys, allocator, repeat->key))
+    return ts_fail_memory(repeat->ctx);
+  return TS_OK;
 }
 
 /* --- life */
@@ -238,6 +270,7 @@ void ts__repeat_free(struct ts__program *program) {
   struct ts__repeat *repeat = program->repeat;
   if (!repeat) return;
   ts_vec_free(&repeat->models, repeat->ctx->allocator);
+  ts_vec_free(&repeat->keys, repeat->ctx->allocator);
   ts_diag_list_free(&repeat->diags);
   program->repeat = NULL;
 }

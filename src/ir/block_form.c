@@ -35,7 +35,10 @@ struct finder {
   const char *obstacle;
 };
 
-/* --- arithmetic of forms */
+/* --- arithmetic of forms, modulo 2^64 */
+
+static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static int64_t plus(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 
 static void add_term(struct finder *f, struct ts_form *form, uint32_t atom, int64_t coefficient);
 
@@ -43,9 +46,9 @@ static struct ts_form combine(struct finder *f, const struct ts_form *a, int64_t
                               const struct ts_form *b, int64_t y) {
   struct ts_form sum = {.term_count = 0};
   for (uint32_t i = 0; i < a->term_count; i++)
-    add_term(f, &sum, a->terms[i].atom, a->terms[i].coefficient * x);
+    add_term(f, &sum, a->terms[i].atom, times(a->terms[i].coefficient, x));
   for (uint32_t i = 0; i < b->term_count; i++)
-    add_term(f, &sum, b->terms[i].atom, b->terms[i].coefficient * y);
+    add_term(f, &sum, b->terms[i].atom, times(b->terms[i].coefficient, y));
   return sum;
 }
 
@@ -54,7 +57,7 @@ static void add_term(struct finder *f, struct ts_form *form, uint32_t atom, int6
   while (i < form->term_count && form->terms[i].atom < atom)
     i++;
   if (i < form->term_count && form->terms[i].atom == atom) {
-    form->terms[i].coefficient += coefficient;
+    form->terms[i].coefficient = plus(form->terms[i].coefficient, coefficient);
     if (form->terms[i].coefficient) return;
     form->term_count--;
     memmove(&form->terms[i], &form->terms[i + 1], (form->term_count - i) * sizeof *form->terms);
@@ -189,7 +192,7 @@ static struct value linear(struct finder *f, const struct value *a, int64_t x,
                            const struct value *b, int64_t y) {
   return (struct value){.is_known = true,
                         .is_exact = a->is_exact && b->is_exact,
-                        .constant = a->constant * x + b->constant * y,
+                        .constant = plus(times(a->constant, x), times(b->constant, y)),
                         .form = combine(f, &a->form, x, &b->form, y)};
 }
 
