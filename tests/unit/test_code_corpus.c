@@ -1,8 +1,7 @@
 /* The code table against nvcc on the corpus: registers and blocks per SM, machine instructions by class.
  * The cases are no part of the tree: they are looked for in $TS_SHARED, then ../shared; without them
  * the test says so and passes. Limits are ratchets: what was reached, to be tightened only. */
-#include "base/file.h"
-#include "front/tvm/lower_priv.h"
+#include "front/tvm/tvm.h"
 #include "ir/code.h"
 #include "machine/occupancy.h"
 #include "support/suite.h"
@@ -19,16 +18,14 @@ static const double most_integer_error = 0.17; /* mean of |estimate / truth - 1|
 static const char *const class_names[TS_CODE_CLASS_COUNT] = {
     "f32", "f16", "integer", "special", "matrix", "memory", "synchronisation", "control"};
 
-static bool read_module(struct ts_ctx *ctx, const char *name, struct ts_file *file) {
-  static const char *const folders[] = {"cases", "sweep"}, *const endings[] = {"", ".xz"};
+/* The case's folder, in path; false without it. */
+static bool find_case(const char *name, char path[PATH_BYTES]) {
+  static const char *const folders[] = {"cases", "sweep"};
   const char *shared = getenv("TS_SHARED");
-  char path[PATH_BYTES];
-  for (int i = 0; i < 4; i++) {
-    snprintf(path, sizeof path, "%s/data/tilelang/%s/%s/device.json%s",
-             shared ? shared : "../shared", folders[i / 2], name, endings[i % 2]);
-    if (!ts_file_exists(path)) continue;
-    ck_assert_int_eq(ts_file_read(ctx, path, (size_t)1 << 30, file), TS_OK);
-    return true;
+  for (int i = 0; i < 2; i++) {
+    snprintf(path, PATH_BYTES, "%s/data/tilelang/%s/%s", shared ? shared : "../shared", folders[i],
+             name);
+    if (ts_tvm_sniff(path)) return true;
   }
   return false;
 }
@@ -41,30 +38,22 @@ static bool is_fast_math(const char *name) {
 static bool estimate(const char *kernel, struct ts_code *code) {
   struct ts_diag_list diags;
   struct ts_arena arena;
-  struct ts_file file;
-  struct tir_module *device;
-  char name[128];
+  struct ts_tvm_case *tvm;
+  char name[128], path[PATH_BYTES];
   snprintf(name, sizeof name, "%.*s", (int)strcspn(kernel, "/"), kernel);
+  if (!find_case(name, path)) return false;
   ck_assert_int_eq(ts_diag_list_init(&diags, &ts_allocator_libc), TS_OK);
   struct ts_ctx ctx = {&ts_allocator_libc, &diags};
   struct ts_tvm_options options = {.fast_math = is_fast_math(name)};
   ts_arena_init(&arena, &ts_allocator_libc);
-  bool is_there = read_module(&ctx, name, &file);
-  if (is_there) {
-    struct ts_module *module = ts_module_new(&ts_allocator_libc);
-    ck_assert_int_eq(tir_module_load(&ctx, &arena, name, file.data, file.size_bytes, &device),
-                     TS_OK);
-    ck_assert_int_eq(ts__tvm_lower_device(&ctx, device, &options, module), TS_OK);
-    struct ts_function *function = ts_module_find(module, strchr(kernel, '/') + 1);
-    ck_assert_ptr_nonnull(function);
-    ck_assert_int_eq(ts_analyze_uniform(&ctx, function), TS_OK);
-    ck_assert_int_eq(ts_code_estimate(&ctx, function, &arena, code), TS_OK);
-    ts_module_free(module);
-    ts_file_free(&file);
-  }
+  ck_assert_int_eq(ts_tvm_open(&ctx, path, &options, &tvm), TS_OK);
+  const struct ts_function *function = ts_module_find(ts_tvm_module(tvm), strchr(kernel, '/') + 1);
+  ck_assert_ptr_nonnull(function);
+  ck_assert_int_eq(ts_code_estimate(&ctx, function, &arena, code), TS_OK);
+  ts_tvm_close(tvm);
   ts_arena_free(&arena);
   ts_diag_list_free(&diags);
-  return is_there;
+  return true;
 }
 
 START_TEST(test_registers) {
