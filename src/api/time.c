@@ -13,8 +13,12 @@ _Static_assert((int)TS_BANK_ROW_LIMIT == (int)TS_TIME_BANKS, "bank rows fit");
 
 /* --- the report in public words */
 
-static const char *keep(struct ts_sim *sim, const char *text) {
-  return text ? ts_arena_copy(&sim->run_arena, text, strlen(text)) : NULL;
+/* A copy that lives as long as the run; *failed becomes true when memory is short. */
+static const char *keep(struct ts_sim *sim, const char *text, bool *failed) {
+  if (!text) return NULL;
+  const char *copy = ts_arena_copy(&sim->run_arena, text, strlen(text));
+  *failed |= copy == NULL;
+  return copy;
 }
 
 static int compare_shares(const void *a, const void *b) {
@@ -24,8 +28,8 @@ static int compare_shares(const void *a, const void *b) {
 }
 
 static void copy_role(struct ts_sim *sim, const struct ts_role_report *from,
-                      struct ts_time_role *to) {
-  *to = (struct ts_time_role){.name = keep(sim, from->name),
+                      struct ts_time_role *to, bool *failed) {
+  *to = (struct ts_time_role){.name = keep(sim, from->name, failed),
                               .first_warp = from->first_warp,
                               .warp_count = from->warp_count,
                               .issue_cycles = from->issue_cycles};
@@ -37,8 +41,8 @@ static void copy_role(struct ts_sim *sim, const struct ts_role_report *from,
 }
 
 static void copy_launch(struct ts_sim *sim, const struct ts_launch_report *from,
-                        struct ts_time_launch *to) {
-  *to = (struct ts_time_launch){.function = keep(sim, from->function),
+                        struct ts_time_launch *to, bool *failed) {
+  *to = (struct ts_time_launch){.function = keep(sim, from->function, failed),
                                 .block_count = from->block_count,
                                 .simulated_block_count = from->simulated_block_count,
                                 .event_count = from->event_count,
@@ -69,10 +73,10 @@ static void copy_launch(struct ts_sim *sim, const struct ts_launch_report *from,
     to->units[to->unit_count++] =
         (struct ts_time_share){ts_model_unit_text((enum ts_model_unit)u), from->utilisation[u]};
   for (uint32_t r = 0; r < from->role_count; r++)
-    copy_role(sim, &from->roles[r], &to->roles[r]);
+    copy_role(sim, &from->roles[r], &to->roles[r], failed);
   for (uint32_t b = 0; b < from->bank_count; b++)
     to->banks[b] = (struct ts_time_bank){ts_op_info((enum ts_op)from->banks[b].op)->mnemonic,
-                                         keep(sim, from->banks[b].place.file),
+                                         keep(sim, from->banks[b].place.file, failed),
                                          from->banks[b].place.line,
                                          from->banks[b].insn,
                                          from->banks[b].access_count,
@@ -86,12 +90,13 @@ static enum ts_status copy_report(struct ts_sim *sim, const struct ts_time_repor
   struct ts_time_launch *launches =
       ts_new_array(&sim->run_arena, struct ts_time_launch, from->launch_count + 1);
   const char **unverified = ts_new_array(&sim->run_arena, const char *, from->unverified_count + 1);
+  bool failed = false;
   if (!to || !launches || !unverified) return ts_fail_memory(&sim->ctx);
   for (uint32_t i = 0; i < from->launch_count; i++)
-    copy_launch(sim, &from->launches[i], &launches[i]);
+    copy_launch(sim, &from->launches[i], &launches[i], &failed);
   for (uint32_t i = 0; i < from->unverified_count; i++)
-    unverified[i] = keep(sim, from->unverified[i]);
-  *to = (struct ts_time){.machine = keep(sim, from->machine),
+    unverified[i] = keep(sim, from->unverified[i], &failed);
+  *to = (struct ts_time){.machine = keep(sim, from->machine, &failed),
                          .clock_mhz = from->clock_mhz,
                          .kernel_us = from->kernel_us,
                          .kernel_us_cold = from->kernel_us_cold,
@@ -102,6 +107,7 @@ static enum ts_status copy_report(struct ts_sim *sim, const struct ts_time_repor
                          .unverified_count = from->unverified_count,
                          .launches = launches,
                          .launch_count = from->launch_count};
+  if (failed) return ts_fail_memory(&sim->ctx);
   *time = to;
   return TS_OK;
 }
@@ -136,11 +142,12 @@ static enum ts_status time_program(struct ts_sim *sim, const struct ts_time_sett
   if (status == TS_OK)
     status = reader ? ts_trace_replay(&sim->ctx, reader, sink) : feed_live(sim, settings, sink);
   if (status == TS_OK) status = ts_model_nv_finish(model, &report);
-  enum ts_status closed = ts__span_writer_close(spans, status == TS_OK);
-  if (status == TS_OK) status = closed;
   if (status == TS_OK) status = copy_report(sim, report, time);
   ts_model_nv_close(model);
-  return status;
+  enum ts_status closed = ts__span_writer_close(spans, status == TS_OK);
+  if (closed == TS_OK) return status;
+  *time = NULL;
+  return closed;
 }
 
 static enum ts_status time_file(struct ts_sim *sim, const struct ts_time_settings *settings,

@@ -97,7 +97,7 @@ static void print_row(void *user, const struct ts_machine_row *row) {
     char left[80], text[512];
     snprintf(left, sizeof left, "%s %s %s", row->key, row->value, row->unit);
     snprintf(text, sizeof text, "%s  %s", row->tag, row->source);
-    cli_print_row(stdout, left, 46, text);
+    cli_print_row(stdout, left, 44, text);
     return;
   }
   printf("%s\n  {\"key\": ", listing->is_first ? "" : ",");

@@ -133,7 +133,7 @@ static void print_work(const struct ts_time_launch *launch) {
   printf("  traffic    L2 %sB, %.1f %% hits; DRAM %sB\n", scaled(launch->l2_bytes, l2),
          100 * launch->l2_hit_rate, scaled(launch->dram_bytes, dram));
   if (launch->flop > 0 && seconds > 0)
-    printf("  work       %sFLOP, %sFLOP/s; roofline: %.1f FLOP/B allow %.1f %% of peak\n",
+    printf("  work       %sFLOP, %sFLOP/s; roofline: %.3g FLOP/B allow %.0f %% of peak\n",
            scaled(launch->flop, flop), scaled(launch->flop / seconds, rate),
            launch->intensity_flop_per_byte, 100 * launch->roofline_flop_share);
   printf("  achieved   %.1f %% of the %s\n", 100 * bound.share, bound.what);

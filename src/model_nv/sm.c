@@ -51,7 +51,7 @@ void ts__span(struct ts__sm *sm, const struct ts__warp_state *warp, const struct
                          .insn = op->insn,
                          .stall = warp->candidate_stall,
                          .stall_cycles =
-                             start > warp->next_cycle ? (uint64_t)(start - warp->next_cycle) : 0,
+                             start > warp->told_cycle ? (uint64_t)(start - warp->told_cycle) : 0,
                          .bytes = bytes};
   sm->span_status = sm->spans->emit(sm->spans, &span);
 }
@@ -345,6 +345,7 @@ static void start_warp(struct ts__sm *sm, struct ts__block_state *block, uint32_
                                       cycle + in_sub * sm->timing[TS_TIMING_warp_start_interval],
                                   .ready = ready,
                                   .sum = &sm->result->warps[w]};
+  warp->told_cycle = warp->next_cycle;
   memset(ready, 0, sm->code->slot_count * sizeof *ready);
   if (range->count == 0) {
     block->live_warps--;
@@ -400,6 +401,7 @@ static void account(struct ts__sm *sm, struct ts__warp_state *warp, double befor
                     enum ts_stall stall) {
   (void)sm;
   struct ts__role_sum *sum = warp->sum;
+  if (warp->next_cycle <= before_cycle) return; /* costs nothing: whoever uses it waits */
   if (candidate > before_cycle) sum->stall_cycles[candidate_stall] += candidate - before_cycle;
   if (start > candidate) sum->stall_cycles[stall ? stall : TS_STALL_ISSUE] += start - candidate;
   if (warp->next_cycle > start) sum->issue_cycles += warp->next_cycle - start;
@@ -499,8 +501,12 @@ static bool execute(struct ts__sm *sm, struct ts__warp_state *warp) {
   account(sm, warp, before_cycle, warp->candidate, (enum ts_stall)warp->candidate_stall, start,
           stall);
   note_phase(sm, op, warp->next_cycle);
-  if (sm->spans && warp->next_cycle > before_cycle)
+  if (sm->spans && warp->next_cycle > before_cycle) {
+    if (stall && start - warp->candidate >= warp->candidate - before_cycle)
+      warp->candidate_stall = (uint8_t)stall;
     ts__span(sm, warp, op, TS_MODEL_UNIT_WARP, start, warp->next_cycle, 0);
+    warp->told_cycle = warp->next_cycle;
+  }
   return true;
 }
 

@@ -58,6 +58,7 @@ struct ts__warp_state {
   bool is_waiting;
   double next_cycle; /* it could issue from here on, were everything free */
   double candidate;  /* and this is when operands are there */
+  double told_cycle; /* end of its last span */
   uint8_t candidate_stall;
   uint32_t next_waiter;
   double last_async; /* completion of the latest of its cp.async or tcgen05 */

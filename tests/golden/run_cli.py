@@ -13,7 +13,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-COMMANDS = ["run", "check", "events", "import", "ops", "machines", "num"]
+COMMANDS = ["run", "check", "time", "compare", "events", "import", "ops", "machines", "num"]
 ADD = "traces/add_f32_ragged"
 
 

@@ -114,7 +114,54 @@ START_TEST(test_faults) {
 }
 END_TEST
 
+/* A file of a few lines, with all limits of the shipped one. */
+static enum ts_status load_lines(struct fixture *x, const char *path, const char *head,
+                                 const char *constants, struct ts_machine *machine) {
+  struct ts_file file;
+  char text[32768];
+  ck_assert_int_eq(ts_file_read(&x->ctx, "machines/h200-sxm.mach", 1 << 16, &file), TS_OK);
+  const char *limits = strstr(file.data, "sm_count"), *end = strstr(file.data, "# timing");
+  ck_assert(limits && end);
+  int length = snprintf(text, sizeof text, "tilesim-machine 1\n%s\n%.*s%s\n", head,
+                        (int)(end - limits), limits, constants);
+  ck_assert_int_lt(length, (int)sizeof text);
+  ck_assert_int_eq(ts_file_write(&x->ctx, path, text, (size_t)length), TS_OK);
+  ts_file_free(&file);
+  enum ts_status status = ts_machine_load(&x->ctx, NULL, path, machine);
+  remove(path);
+  return status;
+}
+
+/* What a file does not state comes from the machine it is like, as a guess; "none" is not filled. */
+START_TEST(test_like) {
+  struct fixture x;
+  struct ts_machine machine, base;
+  begin(&x);
+  ts_machine_default(&base);
+  ck_assert_int_eq(load_lines(&x, "./test_machine.like.mach", "name y\nprofile nv_sm90\nlike h200",
+                              "sm_clock 1000 MHz DOC a data sheet\n"
+                              "tma_issue none cycles DOC it has no such engine",
+                              &machine),
+                   TS_OK);
+  ck_assert_double_eq(machine.timing[TS_TIMING_sm_clock], 1000);
+  ck_assert_uint_eq(machine.timing_tag[TS_TIMING_sm_clock], TS_TAG_DOC);
+  ck_assert_double_eq(machine.timing[TS_TIMING_l2_latency], base.timing[TS_TIMING_l2_latency]);
+  ck_assert_uint_eq(machine.timing_tag[TS_TIMING_l2_latency], TS_TAG_GUESS);
+  ck_assert(machine.timing[TS_TIMING_tma_issue] != machine.timing[TS_TIMING_tma_issue]);
+  ck_assert_int_eq(load_lines(&x, "./test_machine.alone.mach", "name y\nprofile nv_sm90",
+                              "sm_clock 1000 MHz DOC a data sheet", &machine),
+                   TS_OK);
+  ck_assert(machine.timing[TS_TIMING_l2_latency] != machine.timing[TS_TIMING_l2_latency]);
+  ck_assert_int_eq(load_lines(&x, "./test_machine.circle.mach",
+                              "name y\nprofile nv_sm90\nlike ./test_machine.circle.mach", "",
+                              &machine),
+                   TS_BAD_INPUT);
+  ck_assert_ptr_nonnull(strstr(x.diags.items.data[0].message, "in a circle"));
+  end(&x);
+}
+END_TEST
+
 int main(void) {
   return RUN_TESTS("machine", test_default_is_the_file, test_unknown_machine, test_missing,
-                   test_faults);
+                   test_faults, test_like);
 }

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""Checks the contract of `tilesim time`, `compare` and `machines`: exit status, streams, 80 columns, JSON with what it
+promises, result files that are resumed. Needs only the standard library."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SMALL = ["traces/add_dynamic_1000", "traces/softmax", "traces/transpose_swizzled", "traces/gemm_64x64x32_s2"]
+GEMMS = ["traces/gemm_64x64x32_s2", "traces/gemm_sparse24", "traces/gemm_sparse24_sm80"]
+
+
+class Checks:
+    def __init__(self, program):
+        self.program, self.failures, self.count = program, [], 0
+
+    def run(self, *arguments):
+        return subprocess.run([self.program, *arguments], capture_output=True, text=True, cwd=ROOT, check=False)
+
+    def expect(self, condition, what):
+        self.count += 1
+        if not condition:
+            self.failures.append(what)
+
+    def expect_error(self, status, part, *arguments):
+        done = self.run(*arguments)
+        what = " ".join(arguments)
+        self.expect(done.returncode == status, f"{what}: exit status {done.returncode}, not {status}: {done.stderr}")
+        self.expect(part in done.stderr, f"{what}: stderr lacks '{part}': {done.stderr}")
+        self.expect(done.stdout == "", f"{what}: stdout of a failed command: {done.stdout[:200]}")
+
+    def json(self, *arguments, status=0):
+        done = self.run(*arguments, "--format", "json")
+        self.expect(done.returncode == status, f"{arguments}: exit status {done.returncode}: {done.stderr}")
+        return json.loads(done.stdout)
+
+
+def check_text(checks):
+    for case in SMALL:
+        done = checks.run("time", case)
+        checks.expect(done.returncode == 0 and not done.stderr, f"time {case}: {done.stderr}")
+        wide = [line for line in done.stdout.splitlines() if len(line) > 80]
+        checks.expect(not wide, f"time {case}: more than 80 columns: {wide}")
+        for part in ("hot ", "cold ", "cycles", "limited by", "unit ", "% of a warp's life"):
+            checks.expect(part in done.stdout, f"time {case}: the report lacks '{part}'")
+    conflicts = checks.run("time", "traces/transpose_swizzled").stdout
+    checks.expect("bank conflicts" in conflicts and "kernels.py:595" in conflicts, f"bank conflicts: {conflicts}")
+    checks.expect("bank conflicts" not in checks.run("time", SMALL[0]).stdout, "conflicts of a kernel without")
+
+
+def check_json(checks):
+    time = checks.json("time", "traces/gemm_64x64x32_s2", "--machine", "h200")
+    for key in ("kernel_us", "kernel_us_cold", "launch_us", "cycles", "uncertainty", "stalls", "machine", "unverified"):
+        checks.expect(key in time, f"time --format json lacks {key}")
+    launch = time["launches"][0]
+    checks.expect(abs(sum(time["stalls"].values()) - 1) < 1e-3, f"stalls add up to 1: {time['stalls']}")
+    checks.expect(abs(launch["kernel_us"] + time["launch_us"] - time["kernel_us"]) < 1e-3, "the parts of the time")
+    checks.expect(launch["units"][launch["limiting_unit"]] == max(launch["units"].values()), "the limiting unit")
+    for role in launch["roles"]:
+        life = role["issue_cycles"] + sum(role["stalls"].values())
+        checks.expect(abs(life / role["life_cycles"] - 1) < 1e-3, f"the life of {role['name']}")
+    checks.expect(time == checks.json("time", "traces/gemm_64x64x32_s2", "--machine", "h200"), "equal runs, equal times")
+    full = checks.json("time", "traces/gemm_64x64x32_s2", "--machine", "h200", "--full")
+    for answer in (full, time):
+        for launch in answer["launches"]:
+            del launch["events"]   # equal blocks are told once when values do not matter
+    checks.expect(full == time, "values do not change the time")
+    given = checks.json("time", "traces/softmax", "--registers", "255")["launches"][0]
+    checks.expect(given["registers_per_thread"] == 255 and not given["registers_are_estimated"], "--registers")
+    failed = checks.json("time", "traces/gemm_64x64x32_s2", "--machine", "a100", status=2)
+    checks.expect("tma_issue" in failed["diagnostics"][0]["message"] and "kernel_us" not in failed, f"refused: {failed}")
+
+
+def check_files(checks, folder):
+    spans, trace = os.path.join(folder, "spans.tsv"), os.path.join(folder, "trace.json")
+    events = os.path.join(folder, "events.tsev")
+    checks.run("time", "traces/softmax", "--spans", spans, "--trace", trace)
+    with open(spans, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    checks.expect(lines[0] == "# tilesim-spans 1", f"head of the spans: {lines[0]}")
+    rows = [dict(zip(lines[2].split("\t"), line.split("\t"))) for line in lines[3:]]
+    warps = [row for row in rows if row["unit"] == "warp"]
+    checks.expect({row["warp"] for row in warps} == {"0", "1", "2", "3"}, "spans of all warps")
+    checks.expect(all(int(row["start"]) <= int(row["end"]) for row in rows), "spans end after their start")
+    with open(trace, encoding="utf-8") as file:
+        slices = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    told = [event for event in slices if event["cat"] != "stall"]
+    checks.expect(len(told) == len(rows), f"{len(told)} slices of {len(rows)} spans")
+    last = {}
+    for event in sorted((e for e in slices if e["cat"] == "warp"), key=lambda e: (e["tid"], e["ts"])):
+        checks.expect(event["ts"] >= last.get(event["tid"], 0) - 1e-4, f"slices of a warp overlap: {event}")
+        last[event["tid"]] = event["ts"] + event["dur"]
+    checks.run("run", "traces/softmax", "--events", events)
+    live, replayed = checks.json("time", "traces/softmax"), checks.json("time", "--events", events)
+    checks.expect(live["kernel_us"] == replayed["kernel_us"] and live["launches"][0]["roles"] ==
+                  replayed["launches"][0]["roles"], "live and from the file")
+    checks.expect(os.listdir(folder) and not [n for n in os.listdir(folder) if ".tmp-" in n], "temporary files are left")
+
+
+def check_compare(checks, folder):
+    both = checks.json("compare", *GEMMS)
+    times = [row["kernel_us"] for row in both["variants"]]
+    checks.expect(times == sorted(times) and both["variants"][0]["ratio"] == 1, f"ranking: {times}")
+    checks.expect(both["variants"][0]["reason"] is None and all(row["reason"] for row in both["variants"][1:]),
+                  "each that loses has a reason")
+    for i, row in enumerate(both["variants"]):
+        for k, other in enumerate(both["variants"]):
+            checks.expect(abs(row["beats"][k] + other["beats"][i] - 1) < 2e-4, "a beats b, or b beats a")
+            checks.expect(i >= k or row["beats"][k] >= 0.5, "the faster one is more likely to be faster")
+    checks.expect(both == checks.json("compare", *GEMMS, "-j", "2"), "-j changes nothing")
+    text = checks.run("compare", *GEMMS).stdout
+    checks.expect(all(len(line) <= 80 for line in text.splitlines()), f"compare fits 80 columns: {text}")
+    alone = checks.json("compare", GEMMS[0], GEMMS[0])
+    checks.expect(alone["variants"][0]["beats"] == [0.5, 0.5], f"the same twice: {alone}")
+
+    results = os.path.join(folder, "results.jsonl")
+    checks.json("compare", *GEMMS[:2], "--resume", results)
+    with open(results, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    checks.expect(len(lines) == 2 and all(json.loads(line)["key"] for line in lines), f"result file: {lines}")
+    with open(results, "w", encoding="utf-8") as file:
+        file.write(lines[0] + "\n" + lines[1][:40])   # killed within a line
+    again = checks.json("compare", *GEMMS, "--resume", results)
+    resumed = {row["case"]: row["is_resumed"] for row in again["variants"]}
+    first = json.loads(lines[0])["case"]
+    checks.expect(resumed[first] and sum(resumed.values()) == 1, f"resumed: {resumed}")
+    checks.expect([row["kernel_us"] for row in again["variants"]] == times, "resumed results are the same")
+    checks.expect([row["reason"] for row in again["variants"]] == [row["reason"] for row in both["variants"]],
+                  "and so are the reasons")
+    other = checks.json("compare", GEMMS[0], "--resume", results, "--machine", "h100")
+    checks.expect(not other["variants"][0]["is_resumed"], "another machine is another key")
+    failed = checks.json("compare", GEMMS[0], "traces/none", status=2)
+    checks.expect([row["case"] for row in failed["failed"]] == ["traces/none"] and len(failed["variants"]) == 1,
+                  f"a case that is not there: {failed}")
+
+
+def check_machines(checks):
+    names = [row["name"] for row in checks.json("machines")]
+    checks.expect(set(names) >= {"a100", "b200", "h100-pcie", "h100-sxm", "h200-sxm", "h800-pcie"}, f"{names}")
+    rows = checks.json("machines", "b200")
+    values = {row["key"]: row for row in rows}
+    checks.expect(all(row["unit"] and row["source"] and row["tag"] in ("DOC", "MEASURED", "FITTED", "GUESS")
+                      for row in rows), "unit, tag and source of every value")
+    checks.expect(values["wgmma_queue"]["value"] is None and values["sm_count"]["value"] == 148, "values of a B200")
+    checks.expect(values["launch_us"]["tag"] == "GUESS" and values["launch_us"]["source"] == "as on h200-sxm", "like")
+    text = checks.run("machines", "h200").stdout
+    checks.expect("sm_clock 1980 MHz" in text, f"machines h200: {text[:300]}")
+    checks.expect(all(len(line) <= 80 for line in text.splitlines()), "machines NAME fits 80 columns")
+
+
+def check_errors(checks):
+    checks.expect_error(2, "which case folder?", "time")
+    checks.expect_error(2, "there is no such folder", "time", "traces/nonesuch")
+    checks.expect_error(2, "not both", "time", SMALL[0], "--events", "x.tsev")
+    checks.expect_error(2, "expected a number from 1 to 255", "time", SMALL[0], "--registers", "256")
+    checks.expect_error(2, "expected on or off", "time", SMALL[0], "--fast-math", "maybe")
+    checks.expect_error(2, "there is no machine", "time", SMALL[0], "--machine", "z80")
+    checks.expect_error(2, "no value for tma_issue", "time", "traces/gemm_seed", "--machine", "a100")
+    checks.expect_error(2, "cannot open", "time", SMALL[0], "--spans", "/nowhere/x")
+    checks.expect_error(2, "which case folders?", "compare")
+    checks.expect_error(2, "expected a number", "compare", SMALL[0], "-j", "0")
+    checks.expect_error(2, "there is no machine", "compare", SMALL[0], "--machine", "z80")
+    checks.expect_error(2, "cannot open", "compare", SMALL[0], "--resume", "/nowhere/x")
+    checks.expect_error(2, "there is no machine", "machines", "z80")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tilesim", required=True)
+    checks = Checks(os.path.abspath(parser.parse_args().tilesim))
+    check_text(checks)
+    check_json(checks)
+    with tempfile.TemporaryDirectory() as folder:
+        check_files(checks, folder)
+        check_compare(checks, folder)
+    check_machines(checks)
+    check_errors(checks)
+    for failure in checks.failures:
+        print("FAILED", failure)
+    print(f"{checks.count - len(checks.failures)} of {checks.count} checks passed")
+    return 1 if checks.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
