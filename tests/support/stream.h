@@ -120,7 +120,7 @@ static inline struct stream_phase *stream_phase(struct stream *stream, const str
 }
 
 static inline void stream_count(struct stream *stream, const struct ts_event *event) {
-  if (event->kind == TS_EVENT_LAUNCH) {
+  if (event->kind == TS_EVENT_LAUNCH && stream->phases) {
     memset(stream->phases, 0, stream->phase_capacity * sizeof *stream->phases);
     stream->phase_count = 0;
   }

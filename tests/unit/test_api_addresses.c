@@ -48,8 +48,8 @@ static const struct {
     {"transpose_swizzled", "", 15},
 };
 
-static void run(const char *folder, bool addresses_only, struct stream *stream,
-                char needs[PATH_BYTES]) {
+static void run(const char *folder, bool addresses_only, enum ts_schedule_kind schedule,
+                struct stream *stream, char needs[PATH_BYTES]) {
   struct ts_sim *sim;
   ck_assert_int_eq(ts_sim_create(NULL, &sim), TS_RESULT_OK);
   ck_assert_int_eq(ts_sim_open(sim, folder, TS_FAST_MATH_AUTO), TS_RESULT_OK);
@@ -68,6 +68,7 @@ static void run(const char *folder, bool addresses_only, struct stream *stream,
     stream_add_launch(stream, grid[0] * grid[1] * grid[2]);
   }
   struct ts_run_options options = {.machine = &sim->machine,
+                                   .schedule = schedule,
                                    .worker_count = 1,
                                    .sink = &stream->sink,
                                    .addresses_only = addresses_only};
@@ -85,8 +86,8 @@ START_TEST(test_corpus) {
   snprintf(folder, sizeof folder, "%s/data/tilelang/cases/%s", shared ? shared : "../shared",
            cases[_i].name);
   if (access(folder, F_OK)) return; /* no corpus */
-  run(folder, false, &full, unused);
-  run(folder, true, &short_run, needs);
+  run(folder, false, TS_SCHEDULE_EAGER, &full, unused);
+  run(folder, true, TS_SCHEDULE_EAGER, &short_run, needs);
   stream_expect_equal(&full, &short_run, cases[_i].name);
   ck_assert_str_eq(needs, cases[_i].needs);
   ck_assert_uint_eq(short_run.repeat_count, cases[_i].repeats);
@@ -95,10 +96,28 @@ START_TEST(test_corpus) {
 }
 END_TEST
 
+/* Whatever the order of warps and copies is, counting replays it. */
+START_TEST(test_schedules) {
+  static const enum ts_schedule_kind schedules[] = {TS_SCHEDULE_LAZY, TS_SCHEDULE_RANDOM};
+  static const char *const names[] = {"attention_causal", "gemm_multicast", "gemm_seed_sm100",
+                                      "gemm_splitk_tile", "gemm_by_hand",   "copy_cp_async",
+                                      "gemm_sm80_s3",     "gemm_sparse24"};
+  char folder[PATH_BYTES], unused[PATH_BYTES];
+  const char *shared = getenv("TS_SHARED");
+  snprintf(folder, sizeof folder, "%s/data/tilelang/cases/%s", shared ? shared : "../shared",
+           names[_i / 2]);
+  if (access(folder, F_OK)) return; /* no corpus */
+  struct stream stream;
+  run(folder, false, schedules[_i % 2], &stream, unused);
+  stream_end(&stream);
+}
+END_TEST
+
 int main(void) {
   Suite *suite = suite_create("api addresses");
   TCase *tests = tcase_create("corpus");
   tcase_add_loop_test(tests, test_corpus, 0, (int)(sizeof cases / sizeof *cases));
+  tcase_add_loop_test(tests, test_schedules, 0, 16);
   suite_add_tcase(suite, tests);
   SRunner *runner = srunner_create(suite);
   srunner_run_all(runner, CK_ENV);
