@@ -73,7 +73,8 @@ struct ts_code {
   uint32_t block_count;
   uint32_t registers_per_thread; /* estimate, at least 16; setmaxnreg is respected */
   uint64_t static_shared_bytes;
-  uint32_t class_counts[TS_CODE_CLASS_COUNT]; /* machine instructions, loops not unrolled */
+  uint32_t class_counts[TS_CODE_CLASS_COUNT]; /* machine instructions, loops not
+                                                 unrolled; not in event files */
   uint32_t machine_insn_count; /* estimate of the code's length, for the instruction cache */
 };
 

@@ -83,6 +83,18 @@ static bool is_predicable(const struct ts_insn *insn) {
          info->unit != TS_UNIT_MATRIX && !(info->flags & F_COLLECTIVE);
 }
 
+/* Is what a load brings needed before the arm is over? Then it would be waited for under the
+ * predicate, and the compiler leaves the branch (MEASURED: guarded load, sum and store). */
+static bool is_waited_for(const struct ts__code_table *table, const struct ts_insn *load) {
+  const struct ts__code_reg *reg = &table->regs[load->dst];
+  for (uint32_t i = 0; i < reg->use_count; i++) {
+    uint32_t user = table->uses[reg->first_use + i].insn;
+    const struct ts_insn *insn = &table->function->insns.data[user];
+    if (insn->block == load->block && !(table->insns[user].flags & TS_CODE_FREE)) return true;
+  }
+  return false;
+}
+
 /* A block that only comes from its head and goes to the join, short and without synchronisation. */
 static bool is_arm(struct region *region, uint32_t block, uint32_t join, bool is_shared) {
   struct ts__code_table *table = region->table;
@@ -94,7 +106,9 @@ static bool is_arm(struct region *region, uint32_t block, uint32_t join, bool is
       ts_insn_operand(function, last, 0)->index != join)
     return false;
   for (uint32_t id = b->first_insn; id + 1 < b->first_insn + b->insn_count; id++) {
-    if (!is_predicable(&function->insns.data[id])) return false;
+    const struct ts_insn *insn = &function->insns.data[id];
+    bool is_load = ts_op_info((enum ts_op)insn->op)->unit == TS_UNIT_MEMORY && insn->dst != TS_NONE;
+    if (!is_predicable(insn) || (is_load && is_waited_for(table, insn))) return false;
     table->insns[id].block = region->head;
     if (is_shared) share(region, id);
     count += !(table->insns[id].flags & TS_CODE_FREE);
