@@ -110,6 +110,7 @@ static enum ts_result resolve_tensor(struct ts_sim *sim, struct ts__parameter *p
                         "tensor %s: the shape is too large", parameter->tvm->name);
   tensor->size_bytes = ts_dtype_packed_bytes(tensor->dtype, span);
   *total_bytes += tensor->size_bytes;
+  if (sim->addresses_only) return TS_RESULT_OK; /* hardly any tensor gets memory */
   if (tensor->size_bytes <= limit_bytes && *total_bytes <= limit_bytes) return TS_RESULT_OK;
   return ts__sim_fail(sim, TS_LIMIT, TS_DIAG_LIMIT,
                       "the tensors up to %s need %llu bytes; the memory limit is %llu",
@@ -197,8 +198,17 @@ static enum ts_status back_tensors(struct ts_sim *sim) {
   if (!sim->addresses_only) return TS_OK;
   TS_TRY(ts_slice_plan(&sim->ctx, ts_tvm_module(sim->tvm), &sim->plan, &sim->run_arena, &slices,
                        &tensors, &count));
-  for (uint32_t i = 0; i < count; i++)
+  uint64_t total_bytes = 0, limit_bytes = ts__memory_limit(sim);
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t index = tensors[i] >> TS_ADDRESS_SHIFT;
+    total_bytes += sim->memory.allocations.data[index].size_bytes;
+    if (total_bytes > limit_bytes)
+      return ts_fail(
+          &sim->ctx, TS_LIMIT, TS_DIAG_LIMIT, TS_NO_PLACE,
+          "the tensors that addresses depend on need %llu bytes; the memory limit is %llu",
+          (unsigned long long)total_bytes, (unsigned long long)limit_bytes);
     TS_TRY(ts_device_back(&sim->ctx, &sim->memory, tensors[i]));
+  }
   return TS_OK;
 }
 

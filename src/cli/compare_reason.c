@@ -4,11 +4,9 @@
 #include <math.h>
 #include <string.h>
 
-/* FITTED to pairs of the sweeps of tools/accuracy.py: the part of the model's error that two variants
- * with the same use of units have in common. */
-static const double common_variance = 0.8;
-/* The stated uncertainty is the half width of an interval that holds about two thirds of the cases. */
-static const double widths_per_deviation = 1;
+/* FITTED to pairs of the sweeps of tools/accuracy.py: the correlation of the errors of two variants
+ * that use the units in the same proportions, and how it falls with their likeness. */
+static const double full_correlation = 0.7, likeness_power = 4;
 
 static double us_of(const struct compare_share *shares, uint32_t count, const char *name) {
   for (uint32_t i = 0; i < count; i++)
@@ -34,13 +32,14 @@ static double likeness(const struct compare_variant *a, const struct compare_var
   return overlap;
 }
 
+/* Logarithms of the two times are normal with the stated uncertainty as deviation. */
 double compare_probability(const struct compare_variant *a, const struct compare_variant *b) {
-  double common = common_variance * likeness(a, b);
+  double correlation = full_correlation * pow(likeness(a, b), likeness_power);
   double variance = a->uncertainty * a->uncertainty + b->uncertainty * b->uncertainty -
-                    2 * common * a->uncertainty * b->uncertainty;
+                    2 * correlation * a->uncertainty * b->uncertainty;
   double distance = log(b->kernel_us / a->kernel_us);
   if (!(variance > 0)) return distance > 0 ? 1 : distance < 0 ? 0 : 0.5;
-  return 0.5 * erfc(-distance / (widths_per_deviation * sqrt(2 * variance)));
+  return 0.5 * erfc(-distance / sqrt(2 * variance));
 }
 
 /* --- reasons */

@@ -220,6 +220,18 @@ START_TEST(test_registers) {
 }
 END_TEST
 
+/* Tensors need memory only when addresses depend on them. */
+START_TEST(test_memory_limit) {
+  struct ts_sim *sim = open_case("traces/softmax");
+  const struct ts_time *time;
+  struct ts_time_settings settings = {.full_run = 1};
+  ts_sim_set_memory_limit(sim, 1000);
+  ck_assert_int_eq(ts_sim_time(sim, NULL, &time), TS_RESULT_OK);
+  expect_refusal(sim, TS_RESULT_LIMIT, "TS-LIMIT-002", "the memory limit is 1000", &settings);
+  ts_sim_free(sim);
+}
+END_TEST
+
 /* The Chrome trace is whole, names its tracks, and a failed run leaves no file. */
 START_TEST(test_chrome_trace) {
   char path[64];
@@ -300,6 +312,6 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("api_time", test_addresses_values_and_events_agree, test_report_adds_up,
-                   test_refusals, test_code_for_sm80_runs_on_all, test_registers, test_chrome_trace,
-                   test_out_of_memory, test_machine_rows);
+                   test_refusals, test_code_for_sm80_runs_on_all, test_registers, test_memory_limit,
+                   test_chrome_trace, test_out_of_memory, test_machine_rows);
 }
