@@ -1,0 +1,370 @@
+/* What must hold of the timing model whatever its constants are. */
+#include "model/sample.h"
+#include "support/suite.h"
+
+#include <math.h>
+#include <unistd.h>
+
+enum { ROUNDS = 6, GRID = 200 };
+
+/* How much slower "never slower" may be: the model serves requests in another order when one comes
+ * earlier. The larger ones are faults of the model (FITTED to what it does today): warps that load
+ * without conflicts get into each other's way, and a launch that fills its last wave in part is
+ * charged as if every SM had the first one's blocks. */
+static const double slack = 1.002, conflict_slack = 1.05, sm_slack = 1.12;
+
+static double finish_cycles(struct timed *t, uint32_t grid, uint32_t threads) {
+  enum ts_status status = timed_run(t, grid, threads);
+  if (status != TS_OK) ck_abort_msg("%s", kernel_message(&t->kernel, 0));
+  double cycles = t->report->launches[0].cycles;
+  timed_end(t);
+  return cycles;
+}
+
+static double sample_cycles(enum sample_id id, enum ts_timing_id constant, double factor) {
+  struct timed t;
+  sample_begin(&t, id, ROUNDS);
+  if (constant < TS_TIMING_COUNT) t.kernel.machine.timing[constant] *= factor;
+  return finish_cycles(&t, GRID, sample_threads[id]);
+}
+
+/* --- constants */
+
+enum direction { MORE_IS_FASTER, LESS_IS_FASTER, NO_PROPERTY };
+
+static enum direction direction_of(enum ts_timing_id constant) {
+  switch (constant) {
+  case TS_TIMING_sm_clock:                /* DRAM counts in time, the rest in cycles */
+  case TS_TIMING_block_dispatch_interval: /* blocks that start apart overlap better */
+  case TS_TIMING_warp_start_interval:
+  case TS_TIMING_model_uncertainty: return NO_PROPERTY;
+  case TS_TIMING_l1_bytes:
+  case TS_TIMING_l2_capacity:
+  case TS_TIMING_l2_duplicated:
+  case TS_TIMING_fetch_ahead:
+  case TS_TIMING_fetch_insns_per_cycle:
+  case TS_TIMING_shared_bytes_per_cycle:
+  case TS_TIMING_l2_port_bytes_per_cycle:
+  case TS_TIMING_l2_write_bytes_per_cycle:
+  case TS_TIMING_l2_chip_bytes_per_cycle:
+  case TS_TIMING_l2_chip_write_bytes_per_cycle:
+  case TS_TIMING_dram_read_bytes_per_us:
+  case TS_TIMING_dram_write_bytes_per_us:
+  case TS_TIMING_copy_in_flight_bytes:
+  case TS_TIMING_load_in_flight_lines:
+  case TS_TIMING_mma_macs_per_cycle:
+  case TS_TIMING_wgmma_macs_per_cycle:
+  case TS_TIMING_wgmma_queue:
+  case TS_TIMING_atomic_sectors_per_cycle: return MORE_IS_FASTER;
+  default: {
+    /* A name says what it is: rates are "per", latencies and intervals are not. */
+    static const char *const names[] = {
+#define TIMING(key, unit, text) unit,
+#include "machine/timing.def"
+#undef TIMING
+    };
+    return strcmp(names[constant], "cycles") == 0 ? LESS_IS_FASTER : NO_PROPERTY;
+  }
+  }
+}
+
+START_TEST(test_constants) {
+  static const char *const names[] = {
+#define TIMING(key, unit, text) #key,
+#include "machine/timing.def"
+#undef TIMING
+  };
+  for (enum sample_id id = 0; id < SAMPLE_COUNT; id++) {
+    double before = sample_cycles(id, TS_TIMING_COUNT, 1);
+    for (enum ts_timing_id c = 0; c < TS_TIMING_COUNT; c++) {
+      enum direction direction = direction_of(c);
+      if (direction == NO_PROPERTY) continue;
+      double after = sample_cycles(id, c, direction == MORE_IS_FASTER ? 1.5 : 0.5);
+      if (!(after <= before * slack))
+        ck_abort_msg("sample %d: a better %s makes %.1f cycles of %.1f", (int)id, names[c], after,
+                     before);
+    }
+  }
+}
+END_TEST
+
+/* --- conflicts */
+
+static double strided_cycles(uint32_t stride, uint32_t threads, bool is_store) {
+  static const char pattern[] =
+      SAMPLE_LOOP("reg %40 u32\n", "%40 = mov u32 0\n%20 = mul u32 %4, $A\n", "$B", "");
+  static const char loads[] = "%41 = ld.shared u32 s0, %20 {scale=4}\n%40 = add u32 %40, %41\n";
+  static const char stores[] = "st.shared u32 s0, %20, %2 {scale=4}\n"
+                               "st.shared u32 s0, %20, %2 {scale=4, offset=4096}\n";
+  char text[4096], number[16];
+  struct timed t;
+  kernel_text(text, sizeof text, pattern,
+              (const char *[]){kernel_number(number, stride), is_store ? stores : loads});
+  sample_open(&t, text, 16);
+  return finish_cycles(&t, 1, threads);
+}
+
+START_TEST(test_conflicts) {
+  for (int is_store = 0; is_store < 2; is_store++)
+    for (uint32_t threads = 32; threads <= 512; threads *= 4) {
+      double before = 0;
+      for (uint32_t stride = 1; stride <= 32; stride *= 2) {
+        double cycles = strided_cycles(stride, threads, is_store);
+        ck_assert_msg(cycles * conflict_slack >= before,
+                      "%s of %u threads: stride %u takes %.1f cycles, half %.1f",
+                      is_store ? "stores" : "loads", threads, stride, cycles, before);
+        before = cycles;
+      }
+    }
+}
+END_TEST
+
+/* --- warps and SMs */
+
+/* Warps that differ in the number of rounds and share nothing; warp w does the rounds of w ^ flip. */
+static double independent_cycles(uint32_t flip, bool has_loads) {
+  static const char pattern[] =
+      SAMPLE_LOOP("reg %40 f32\n",
+                  "%40 = cvt f32 u32 %2\n%6 = xor u32 %5, $A\n%7 = fma u32 %6, 3, 2\n"
+                  "%10 = mul u32 %6, 8192\n%12 = add u32 %10, %4\n",
+                  "%40 = fma f32 %40, %40, %40\n%40 = exp2 f32 %40 {approx=1, ftz=1}\n$B"
+                  "%14 = lt u32 %9, %7\n%15 = select u32 %14, 0, 1000\n%9 = add u32 %9, %15\n",
+                  "");
+  static const char load[] = "%13 = fma u32 %9, 32, %12\n%16 = ld.global f32 %0, %13 {scale=4}\n"
+                             "%40 = add f32 %40, %16\n";
+  char text[4096], number[16];
+  struct timed t;
+  kernel_text(text, sizeof text, pattern,
+              (const char *[]){kernel_number(number, flip), has_loads ? load : ""});
+  sample_open(&t, text, 100);
+  return finish_cycles(&t, 1, 256);
+}
+
+/* Sub-partitions are alike: which warp does what does not matter, but for the order in which equal
+ * requests come to what they share. */
+START_TEST(test_permuted_warps) {
+  for (int has_loads = 0; has_loads < 2; has_loads++) {
+    double before = independent_cycles(0, has_loads);
+    for (uint32_t flip = 1; flip < 4; flip++)
+      ck_assert_double_eq_tol(independent_cycles(flip, has_loads), before,
+                              has_loads ? 1e-3 * before : 1e-6);
+  }
+}
+END_TEST
+
+START_TEST(test_more_sms) {
+  static const uint32_t counts[] = {16, 33, 66, 100, 132, 200};
+  for (enum sample_id id = 0; id < SAMPLE_COUNT; id++) {
+    double before = INFINITY;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+      struct timed t;
+      sample_begin(&t, id, ROUNDS);
+      t.kernel.machine.sm_count = counts[i];
+      double cycles = finish_cycles(&t, GRID, sample_threads[id]);
+      ck_assert_msg(cycles <= before * sm_slack, "sample %d: %u SMs take %.1f cycles, fewer %.1f",
+                    (int)id, counts[i], cycles, before);
+      before = cycles;
+    }
+  }
+}
+END_TEST
+
+/* --- equal spans */
+
+struct span_hash {
+  struct ts_span_sink sink;
+  uint64_t hash, count;
+};
+
+static enum ts_status take_span(struct ts_span_sink *sink, const struct ts_span *span) {
+  struct span_hash *all = (struct span_hash *)sink;
+  const uint64_t words[] = {span->start_cycle, span->end_cycle,    span->unit,
+                            span->warp,        span->block,        span->insn,
+                            span->stall,       span->stall_cycles, span->bytes};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    all->hash = (all->hash ^ words[i]) * UINT64_C(0x100000001b3);
+  all->count++;
+  return TS_OK;
+}
+
+struct timing {
+  uint64_t hash, count;
+  double kernel_us, cold_us;
+};
+
+static void expect_equal(const struct timing *a, const struct timing *b, const char *what) {
+  ck_assert_uint_gt(a->count, 0);
+  ck_assert_msg(a->count == b->count && a->hash == b->hash, "%s: %llu spans and %llu differ", what,
+                (unsigned long long)a->count, (unsigned long long)b->count);
+  ck_assert_double_eq(a->kernel_us, b->kernel_us);
+  ck_assert_double_eq(a->cold_us, b->cold_us);
+}
+
+static struct timing time_live(enum sample_id id, uint32_t grid, bool addresses_only) {
+  struct timed t;
+  struct span_hash spans = {.sink = {.emit = take_span}};
+  sample_begin(&t, id, ROUNDS);
+  struct kernel *k = &t.kernel;
+  ck_assert_int_eq(ts_device_back(&k->ctx, &k->memory, k->args[0].value), TS_OK);
+  k->options.addresses_only = addresses_only;
+  t.options.spans = &spans.sink;
+  enum ts_status status = timed_run(&t, grid, sample_threads[id]);
+  if (status != TS_OK) ck_abort_msg("%s", kernel_message(k, 0));
+  struct timing timing = {spans.hash, spans.count, t.report->kernel_us, t.report->kernel_us_cold};
+  timed_end(&t);
+  return timing;
+}
+
+static void write_events(enum sample_id id, uint32_t grid, const char *path) {
+  struct timed t;
+  struct ts_trace_writer *writer;
+  sample_begin(&t, id, ROUNDS);
+  struct kernel *k = &t.kernel;
+  ck_assert_int_eq(ts_device_back(&k->ctx, &k->memory, k->args[0].value), TS_OK);
+  k->options.addresses_only = false;
+  timed_describe(&t, grid, sample_threads[id]);
+  ck_assert_int_eq(ts_trace_writer_open(&k->ctx, path, &t.program, &writer), TS_OK);
+  k->options.sink = ts_trace_writer_sink(writer);
+  ck_assert_int_eq(kernel_run(k, grid, sample_threads[id]), TS_OK);
+  ck_assert_int_eq(ts_trace_writer_close(&k->ctx, writer, true), TS_OK);
+  timed_end(&t);
+}
+
+static struct timing time_file(const char *path) {
+  struct timed t;
+  struct span_hash spans = {.sink = {.emit = take_span}};
+  struct ts_trace_reader *reader;
+  sample_begin(&t, SAMPLE_ID_MIX, 1); /* for the machine and the context */
+  struct kernel *k = &t.kernel;
+  ck_assert_int_eq(ts_trace_reader_open(&k->ctx, path, &reader), TS_OK);
+  t.options.spans = &spans.sink;
+  t.options.machine = &k->machine;
+  ck_assert_int_eq(ts_model_nv_open(&k->ctx, &t.options, ts_trace_reader_program(reader), &t.model),
+                   TS_OK);
+  ck_assert_int_eq(ts_trace_replay(&k->ctx, reader, ts_model_nv_sink(t.model)), TS_OK);
+  ck_assert_int_eq(ts_model_nv_finish(t.model, &t.report), TS_OK);
+  struct timing timing = {spans.hash, spans.count, t.report->kernel_us, t.report->kernel_us_cold};
+  ts_model_nv_close(t.model);
+  t.model = NULL;
+  ts_trace_reader_close(reader);
+  timed_end(&t);
+  return timing;
+}
+
+START_TEST(test_equal_spans) {
+  char path[] = "/tmp/tilesim-spans-XXXXXX";
+  int descriptor = mkstemp(path);
+  ck_assert_int_ge(descriptor, 0);
+  close(descriptor);
+  for (enum sample_id id = 0; id < SAMPLE_COUNT; id++) {
+    uint32_t grid = 5;
+    struct timing live = time_live(id, grid, true), again = time_live(id, grid, true);
+    struct timing full = time_live(id, grid, false);
+    write_events(id, grid, path);
+    struct timing file = time_file(path);
+    expect_equal(&live, &again, "a second run");
+    expect_equal(&live, &full, "a full run");
+    expect_equal(&live, &file, "an event file");
+  }
+  unlink(path);
+}
+END_TEST
+
+/* --- refusals */
+
+START_TEST(test_missing_constants) {
+  static const struct {
+    enum sample_id id;
+    enum ts_timing_id constant;
+    const char *name;
+  } rows[] = {{SAMPLE_ID_MIX, TS_TIMING_l2_latency, "l2_latency"},
+              {SAMPLE_ID_MIX, TS_TIMING_mma_latency, "mma_latency"},
+              {SAMPLE_ID_WGMMA, TS_TIMING_wgmma_macs_per_cycle, "wgmma_macs_per_cycle"},
+              {SAMPLE_ID_RING, TS_TIMING_tma_row_cycles, "tma_row_cycles"},
+              {SAMPLE_ID_COPY, TS_TIMING_cp_async_extra, "cp_async_extra"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct timed t;
+    sample_begin(&t, rows[i].id, ROUNDS);
+    t.kernel.machine.timing[rows[i].constant] = NAN;
+    ck_assert_int_eq(timed_run(&t, 4, sample_threads[rows[i].id]), TS_UNSUPPORTED);
+    ck_assert_ptr_null(t.report);
+    ck_assert_msg(strstr(kernel_message(&t.kernel, 0), rows[i].name) != NULL, "%s is not named: %s",
+                  rows[i].name, kernel_message(&t.kernel, 0));
+    timed_end(&t);
+  }
+}
+END_TEST
+
+/* A constant of what the kernel does not use may be missing. */
+START_TEST(test_unneeded_constants) {
+  struct timed t;
+  sample_begin(&t, SAMPLE_ID_MIX, ROUNDS);
+  t.kernel.machine.timing[TS_TIMING_wgmma_macs_per_cycle] = NAN;
+  t.kernel.machine.timing[TS_TIMING_tma_row_cycles] = NAN;
+  ck_assert_int_eq(timed_run(&t, 4, 128), TS_OK);
+  timed_end(&t);
+}
+END_TEST
+
+START_TEST(test_op_without_cost) {
+  struct timed t;
+  sample_open(&t,
+              SAMPLE_LOOP("reg %40 f32\n", "%40 = cvt f32 u32 %2\n", "%40 = sinpi f32 %40\n",
+                          "st.global f32 %0, %2, %40 {scale=4}\n"),
+              2);
+  ck_assert_int_eq(timed_run(&t, 2, 32), TS_UNSUPPORTED);
+  ck_assert_ptr_null(t.report);
+  ck_assert_ptr_nonnull(strstr(kernel_message(&t.kernel, 0), "sinpi"));
+  timed_end(&t);
+}
+END_TEST
+
+/* Passes on events up to a number, then loses them. */
+struct short_sink {
+  struct ts_sink sink, *next;
+  uint64_t left;
+};
+
+static enum ts_status emit_some(struct ts_sink *sink, struct ts_event *event,
+                                const struct ts_footprint *footprint) {
+  struct short_sink *self = (struct short_sink *)sink;
+  if (self->left == 0) return TS_OK;
+  self->left--;
+  return self->next->emit(self->next, event, footprint);
+}
+
+static enum ts_status finish_cut(enum sample_id id, uint64_t event_count, uint64_t *all) {
+  struct timed t;
+  struct short_sink cut = {.sink = {.emit = emit_some}, .left = event_count};
+  sample_begin(&t, id, ROUNDS);
+  struct kernel *k = &t.kernel;
+  timed_describe(&t, 2, sample_threads[id]);
+  t.options.machine = &k->machine;
+  ck_assert_int_eq(ts_model_nv_open(&k->ctx, &t.options, &t.program, &t.model), TS_OK);
+  cut.next = ts_model_nv_sink(t.model);
+  k->options.sink = &cut.sink;
+  ck_assert_int_eq(kernel_run(k, 2, sample_threads[id]), TS_OK);
+  enum ts_status status = ts_model_nv_finish(t.model, &t.report);
+  *all = event_count - cut.left;
+  timed_end(&t);
+  return status;
+}
+
+START_TEST(test_cut_streams) {
+  for (enum sample_id id = 0; id < SAMPLE_COUNT; id++) {
+    uint64_t all, used;
+    ck_assert_int_eq(finish_cut(id, UINT64_MAX, &all), TS_OK);
+    for (uint64_t count = 1; count < all - 1; count += 1 + all / 40) {
+      enum ts_status status = finish_cut(id, count, &used);
+      ck_assert_msg(status == TS_BAD_INPUT, "sample %d cut after %llu of %llu events: %s", (int)id,
+                    (unsigned long long)count, (unsigned long long)all, ts_status_text(status));
+    }
+  }
+}
+END_TEST
+
+int main(void) {
+  return RUN_TESTS("property", test_constants, test_conflicts, test_permuted_warps, test_more_sms,
+                   test_equal_spans, test_missing_constants, test_unneeded_constants,
+                   test_op_without_cost, test_cut_streams);
+}
