@@ -25,6 +25,7 @@ enum ts__pipe {
   TS__PIPE_FP64,
   TS__PIPE_CVT,
   TS__PIPE_XU,
+  TS__PIPE_EITHER, /* ALU or IMAD */
   TS__PIPE_COUNT
 };
 
@@ -157,6 +158,15 @@ void ts__recorder_free(struct ts_model_nv *model);
 
 /* --- the plan of a launch */
 
+enum { TS__SHARING_LIMIT = 64 };
+
+/* How much of what blocks read their neighbours read too, by kind of tile. */
+struct ts__sharing {
+  uint32_t count;
+  double byte_share[TS__SHARING_LIMIT]; /* of all bytes read; they add up to 1 */
+  double readers[TS__SHARING_LIMIT];    /* blocks of a GPC that read one tile, mean */
+};
+
 struct ts__plan {
   const struct ts__launch_record *record;
   const struct ts_code *code;
@@ -171,7 +181,7 @@ struct ts__plan {
   struct ts__l2_outcome *const *outcomes; /* [i]: of sm_blocks[i], by access */
   double miss_share;                      /* DRAM read sectors per L2 read sector, whole launch */
   double write_back_share;                /* DRAM write sectors per L2 write sector */
-  double l2_gain; /* of the read rate, where many SMs read a line at about the same time */
+  struct ts__sharing sharing;
   struct ts__l2_totals totals;
 };
 

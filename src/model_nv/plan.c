@@ -10,6 +10,7 @@
 enum {
   IN_FLIGHT_ACCESSES = 8, /* GUESS: of a block within one DRAM latency */
   SHARED_READS = 4,       /* GUESS: reads of a line from which on tiles count as shared */
+  DEAL_LIMIT = 1u << 16,  /* blocks of several kinds that are dealt out one by one */
   SAMPLE_LINES = 1u << 22 /* lines that the L2 pass looks at, about */
 };
 
@@ -43,21 +44,129 @@ static enum ts_status find_costs(struct ts_model_nv *model, struct ts__plan *pla
   return TS_OK;
 }
 
-/* Blocks go to SMs in turn; the first SM gets the most. */
+/* Rough length of a block's way: the ops of its longest warp. */
+static double block_weight(const struct ts__launch_record *record, uint32_t block) {
+  const struct ts__stream *stream = &record->streams.data[record->blocks[block].stream];
+  uint32_t longest = 1;
+  for (uint32_t w = 0; w < stream->warp_count; w++)
+    if (stream->warps[w].count > longest) longest = stream->warps[w].count;
+  return longest;
+}
+
+static bool is_uniform(const struct ts__launch_record *record) {
+  for (uint32_t b = 1; b < record->block_count; b++)
+    if (record->blocks[b].stream != record->blocks[0].stream) return false;
+  return true;
+}
+
+/* Gives blocks in order to the SM whose place is free first, as the hardware does; *last becomes the
+ * SM that ends last, owner[b] the SM of block b. */
+static enum ts_status deal_blocks(struct ts_model_nv *model, const struct ts__plan *plan,
+                                  uint32_t *owner, uint32_t *last) {
+  const struct ts__launch_record *record = plan->record;
+  uint32_t sms = plan->active_sm_count, per_sm = plan->occupancy.blocks_per_sm;
+  uint32_t slots = sms * per_sm < record->block_count ? sms * per_sm : record->block_count;
+  double *free_at = ts_new_array(&model->arena, double, slots + 1), end = -1;
+  if (!free_at) return ts_fail_memory(model->ctx);
+  for (uint32_t b = 0; b < record->block_count; b++) {
+    uint32_t slot = 0;
+    for (uint32_t s = 1; s < slots; s++)
+      if (free_at[s] < free_at[slot]) slot = s;
+    free_at[slot] += block_weight(record, b);
+    owner[b] = slot % sms;
+    if (free_at[slot] <= end) continue;
+    end = free_at[slot];
+    *last = owner[b];
+  }
+  return TS_OK;
+}
+
+/* The blocks of the SM that ends last: that one is simulated. */
+static enum ts_status choose_blocks(struct ts_model_nv *model, struct ts__plan *plan) {
+  uint32_t count = plan->record->block_count, last = 0;
+  uint32_t *owner = ts_new_array(&model->arena, uint32_t, count + 1);
+  uint32_t *blocks = ts_new_array(&model->arena, uint32_t, count + 1);
+  if (!owner || !blocks) return ts_fail_memory(model->ctx);
+  plan->sm_blocks = blocks;
+  if (is_uniform(plan->record) || count > DEAL_LIMIT) {
+    for (uint32_t b = 0; b < count; b += plan->active_sm_count)
+      blocks[plan->sm_block_count++] = b;
+    return TS_OK;
+  }
+  TS_TRY(deal_blocks(model, plan, owner, &last));
+  for (uint32_t b = 0; b < count; b++)
+    if (owner[b] == last) blocks[plan->sm_block_count++] = b;
+  return TS_OK;
+}
+
 static enum ts_status assign_blocks(struct ts_model_nv *model, struct ts__plan *plan) {
   uint32_t count = plan->record->block_count, sms = model->machine->sm_count;
   plan->active_sm_count = count < sms ? count : sms;
-  plan->sm_block_count = (count + plan->active_sm_count - 1) / plan->active_sm_count;
-  uint32_t *blocks = ts_new_array(&model->arena, uint32_t, plan->sm_block_count + 1);
-  if (!blocks) return ts_fail_memory(model->ctx);
-  for (uint32_t i = 0; i < plan->sm_block_count; i++)
-    blocks[i] = i * plan->active_sm_count;
-  plan->sm_blocks = blocks;
   for (uint32_t i = 0; i < count; i++)
     if (plan->record->blocks[i].stream == UINT32_MAX)
       return ts_fail(model->ctx, TS_BAD_INPUT, TS_DIAG_INPUT_SYNTAX, TS_NO_PLACE,
                      "there are no events of block %u", i);
-  return TS_OK;
+  return choose_blocks(model, plan);
+}
+
+/* --- tiles that neighbours share */
+
+static const struct ts_shift *find_shift(const struct ts__block_record *block, uint32_t insn) {
+  for (uint32_t i = 0; i < block->shift_count; i++)
+    if (block->shifts[i].insn == insn) return &block->shifts[i];
+  return NULL;
+}
+
+/* Whether two blocks of one stream have the same footprint at an instruction. */
+static bool same_place(const struct ts__block_record *a, const struct ts__block_record *b,
+                       uint32_t insn) {
+  static const struct ts_shift none;
+  const struct ts_shift *x = find_shift(a, insn), *y = find_shift(b, insn);
+  if (a->stream != b->stream) return false;
+  if (!x) x = &none;
+  if (!y) y = &none;
+  return x->bytes == y->bytes && memcmp(x->coordinate, y->coordinate, sizeof x->coordinate) == 0;
+}
+
+/* Blocks of the first GPC's that read each place, mean over the places. */
+static double readers_of(const struct ts__plan *plan, uint32_t group, uint32_t insn) {
+  const struct ts__block_record *blocks = plan->record->blocks;
+  uint32_t places = 0;
+  for (uint32_t b = 0; b < group; b++) {
+    bool is_new = true;
+    for (uint32_t c = 0; c < b && is_new; c++)
+      is_new = !same_place(&blocks[b], &blocks[c], insn);
+    places += is_new;
+  }
+  return places ? (double)group / places : 1;
+}
+
+/* Kinds of tiles are the reading instructions of the first block's stream. */
+static void find_sharing(struct ts_model_nv *model, struct ts__plan *plan) {
+  const struct ts__launch_record *record = plan->record;
+  const struct ts__stream *stream = &record->streams.data[record->blocks[0].stream];
+  struct ts__sharing *sharing = &plan->sharing;
+  uint32_t insns[TS__SHARING_LIMIT], group = (uint32_t)ts__constant(model, TS_TIMING_l2_gpc_sms);
+  double total = 0;
+  if (group > record->block_count) group = record->block_count;
+  for (uint32_t i = 0; i < stream->access_count; i++) {
+    const struct ts__access *access = &stream->accesses[i];
+    if (access->is_write || access->is_atomic) continue;
+    uint32_t k = 0;
+    while (k < sharing->count && insns[k] != access->insn)
+      k++;
+    if (k == TS__SHARING_LIMIT) k--;
+    if (k == sharing->count) {
+      insns[k] = access->insn;
+      sharing->readers[k] = readers_of(plan, group, access->insn);
+      sharing->byte_share[k] = 0;
+      sharing->count++;
+    }
+    sharing->byte_share[k] += access->bytes;
+    total += access->bytes;
+  }
+  for (uint32_t k = 0; k < sharing->count; k++)
+    sharing->byte_share[k] /= total > 0 ? total : 1;
 }
 
 static uint32_t sample_shift(const struct ts__launch_record *record) {
@@ -109,9 +218,6 @@ static enum ts_status run_l2(struct ts_model_nv *model, bool is_warm, struct ts_
                     &plan->totals));
   plan->outcomes = kept;
   const struct ts__l2_totals *totals = &plan->totals;
-  double read_bytes = (double)totals->read_sectors * TS__SECTOR_BYTES;
-  bool is_shared = read_bytes > SHARED_READS * (double)totals->footprint_bytes;
-  plan->l2_gain = is_shared ? ts__constant(model, TS_TIMING_l2_shared_gain) : 1;
   if (totals->read_sectors)
     plan->miss_share = (double)totals->dram_read_sectors / (double)totals->read_sectors;
   if (totals->write_sectors)
@@ -128,5 +234,6 @@ enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_
   TS_TRY(find_occupancy(model, plan));
   TS_TRY(find_costs(model, plan));
   TS_TRY(assign_blocks(model, plan));
+  find_sharing(model, plan);
   return run_l2(model, is_warm, plan);
 }

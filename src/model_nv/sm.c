@@ -151,7 +151,15 @@ static const enum ts_timing_id intervals[TS__PIPE_COUNT] = {
     [TS__PIPE_FP32] = TS_TIMING_fp32_interval, [TS__PIPE_ALU] = TS_TIMING_alu_interval,
     [TS__PIPE_IMAD] = TS_TIMING_imad_interval, [TS__PIPE_FP16] = TS_TIMING_fp16_interval,
     [TS__PIPE_FP64] = TS_TIMING_fp64_interval, [TS__PIPE_CVT] = TS_TIMING_cvt_interval,
-    [TS__PIPE_XU] = TS_TIMING_xu_interval};
+    [TS__PIPE_XU] = TS_TIMING_xu_interval,     [TS__PIPE_EITHER] = TS_TIMING_alu_interval};
+
+/* Plain integer arithmetic goes where there is room: the compiler spreads it over two pipes. */
+static enum ts__pipe pipe_of(const struct ts__sm *sm, uint32_t sub, const struct ts__cost *cost) {
+  if (cost->pipe != TS__PIPE_EITHER) return (enum ts__pipe)cost->pipe;
+  const struct ts__server *pipes = sm->pipe[sub];
+  return pipes[TS__PIPE_IMAD].free_cycle < pipes[TS__PIPE_ALU].free_cycle ? TS__PIPE_IMAD
+                                                                          : TS__PIPE_ALU;
+}
 
 static double do_alu(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      enum ts_stall *stall) {
@@ -163,7 +171,8 @@ static double do_alu(struct ts__sm *sm, struct ts__warp_state *warp, const struc
     ts__define(sm, warp, op, at, (enum ts_stall)warp->candidate_stall);
     return at;
   }
-  struct ts__server *issue = &sm->issue[warp->sub], *pipe = &sm->pipe[warp->sub][cost->pipe];
+  enum ts__pipe chosen = pipe_of(sm, warp->sub, cost);
+  struct ts__server *issue = &sm->issue[warp->sub], *pipe = &sm->pipe[warp->sub][chosen];
   struct ts__server *xu = &sm->pipe[warp->sub][TS__PIPE_XU];
   double interval = cost->pipe == TS__PIPE_NONE ? 1 : sm->timing[intervals[cost->pipe]];
   double xu_interval = sm->timing[TS_TIMING_xu_interval];
@@ -245,16 +254,25 @@ static double do_arrive(struct ts__sm *sm, struct ts__warp_state *warp, const st
   return start;
 }
 
+/* What a wait takes when nothing has to be waited for. */
+static double poll_cycles(const struct ts__sm *sm, enum ts_sync_kind kind) {
+  switch (kind) {
+  case TS_SYNC_MBARRIER: return sm->timing[TS_TIMING_wait_poll];
+  case TS_SYNC_CP_ASYNC_GROUP:
+  case TS_SYNC_BULK_GROUP: return sm->timing[TS_TIMING_group_poll];
+  case TS_SYNC_CLUSTER: return sm->timing[TS_TIMING_cluster_barrier];
+  default: return 1;
+  }
+}
+
 /* Answers false when the warp has to be woken by a contribution. */
 static bool do_wait(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                     enum ts_stall *stall, double *start) {
   struct ts__block_state *block = &sm->blocks[warp->block];
-  double at = warp->candidate, cycle;
+  double at = warp->candidate, cycle, poll = poll_cycles(sm, (enum ts_sync_kind)op->aux);
   if (op->payload == TS__NO_NODE) {
-    bool is_cluster = op->aux == TS_SYNC_CLUSTER;
-    double cycles = is_cluster ? sm->timing[TS_TIMING_cluster_barrier] : 1;
-    if (is_cluster) *stall = TS_STALL_CLUSTER;
-    *start = issue_only(sm, warp, cycles, stall);
+    if (op->aux == TS_SYNC_CLUSTER) *stall = TS_STALL_CLUSTER;
+    *start = issue_only(sm, warp, poll, stall);
     return true;
   }
   if (!node_cycle(block, op->payload, &cycle)) {
@@ -262,7 +280,6 @@ static bool do_wait(struct ts__sm *sm, struct ts__warp_state *warp, const struct
     return false;
   }
   const struct ts__node *node = &block->stream->nodes[op->payload];
-  double poll = node->sync_kind == TS_SYNC_MBARRIER ? sm->timing[TS_TIMING_wait_poll] : 1;
   double go = cycle + wake_cycles(sm, node);
   if (go < at + poll) go = at + poll;
   *stall = (enum ts_stall)node->stall;
@@ -299,6 +316,22 @@ static double active_share(const struct ts__sm *sm, enum ts_timing_id chip, doub
   return share < limit ? share : limit;
 }
 
+/* An SM's share of L2 reads: what the chip gives to `active` SMs, more when neighbours read the same
+ * tiles. A tile that k blocks of a GPC read comes at max(1, gain k) times the rate of one that nobody
+ * shares; kinds of tiles follow one another, so their times add up. */
+static double read_rate(const struct ts__sm *sm, double port, uint32_t active) {
+  double own = sm->timing[TS_TIMING_l2_chip_bytes_per_cycle] / active, cycles_per_byte = 0;
+  double shared_limit = sm->timing[TS_TIMING_l2_shared_bytes_per_cycle];
+  double limit = port > shared_limit && own < port ? shared_limit : port;
+  const struct ts__sharing *sharing = &sm->plan->sharing;
+  for (uint32_t i = 0; i < sharing->count; i++) {
+    double gain = sm->timing[TS_TIMING_l2_sharing_gain] * sharing->readers[i];
+    double rate = own * (gain > 1 ? gain : 1);
+    cycles_per_byte += sharing->byte_share[i] / (rate < limit ? rate : limit);
+  }
+  return cycles_per_byte > 0 ? 1 / cycles_per_byte : own < port ? own : port;
+}
+
 static void set_rates(struct ts__sm *sm, struct ts__block_state *block) {
   const double *timing = sm->timing;
   uint32_t per_wave = sm->plan->active_sm_count;
@@ -307,9 +340,7 @@ static void set_rates(struct ts__sm *sm, struct ts__block_state *block) {
   block->active_sm_count = active;
   double read_port = timing[TS_TIMING_l2_port_bytes_per_cycle];
   double write_port = timing[TS_TIMING_l2_write_bytes_per_cycle];
-  block->l2_read_rate =
-      active_share(sm, TS_TIMING_l2_chip_bytes_per_cycle, read_port / sm->plan->l2_gain, active) *
-      sm->plan->l2_gain;
+  block->l2_read_rate = read_rate(sm, read_port, active);
   block->l2_write_rate =
       active_share(sm, TS_TIMING_l2_chip_write_bytes_per_cycle, write_port, active);
   double cycles_per_us = timing[TS_TIMING_sm_clock];
@@ -364,6 +395,10 @@ static enum ts_status start_block(struct ts__sm *sm, uint32_t slot, double cycle
   uint32_t index = sm->plan->sm_blocks[block->position];
   block->record = &sm->plan->record->blocks[index];
   block->stream = &sm->plan->record->streams.data[block->record->stream];
+  double dispatched =
+      sm->timing[TS_TIMING_block_dispatch_interval] * block->position * sm->plan->active_sm_count;
+  if (dispatched > cycle) cycle = dispatched;
+  cycle += sm->timing[TS_TIMING_block_start];
   block->outcomes = sm->plan->outcomes[block->position];
   block->start_cycle = cycle;
   block->live_warps = block->stream->warp_count;
@@ -423,7 +458,8 @@ static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *w
     if (op->insn >= sm->code->insn_count) break;
     const struct ts__cost *cost = &sm->plan->costs[op->insn];
     if (cost->slots == 0) return start;
-    if (cost->pipe_slots) later(sm->pipe[sub][cost->pipe].free_cycle, TS_STALL_PIPE, &start, stall);
+    if (cost->pipe_slots)
+      later(sm->pipe[sub][pipe_of(sm, sub, cost)].free_cycle, TS_STALL_PIPE, &start, stall);
     if (cost->xu_slots) later(sm->pipe[sub][TS__PIPE_XU].free_cycle, TS_STALL_PIPE, &start, stall);
     break;
   }
@@ -585,7 +621,7 @@ static void collect_busy(const struct ts__sm *sm) {
   busy[TS_MODEL_UNIT_LSU] = sm->lsu.busy_cycles;
   busy[TS_MODEL_UNIT_SHARED] = sm->shared.busy_cycles;
   busy[TS_MODEL_UNIT_TMA] = sm->tma.busy_cycles;
-  busy[TS_MODEL_UNIT_L2] = sm->l2_read.busy_cycles + sm->l2_write.busy_cycles;
+  busy[TS_MODEL_UNIT_L2] = sm->l2.busy_cycles;
   busy[TS_MODEL_UNIT_DRAM] = sm->dram.busy_cycles;
   busy[TS_MODEL_UNIT_ATOMIC] = sm->atomic.busy_cycles;
 }
@@ -613,10 +649,11 @@ enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan
                    "%u blocks of %u warps on one SM are more than the timing model takes", slots,
                    sm->warps_per_block);
   TS_TRY(sm_init(sm));
-  double at = sm->timing[TS_TIMING_kernel_start] + sm->timing[TS_TIMING_block_start];
+  double at = sm->timing[TS_TIMING_kernel_start];
+  if (plan->active_sm_count > sm->timing[TS_TIMING_l2_gpc_sms])
+    at += sm->timing[TS_TIMING_kernel_spread];
   for (uint32_t i = 0; i < slots; i++)
-    TS_TRY(start_block(
-        sm, i, at + i * sm->timing[TS_TIMING_block_dispatch_interval] * plan->active_sm_count));
+    TS_TRY(start_block(sm, i, at));
   TS_TRY(run_warps(sm));
   TS_TRY(check_finished(sm));
   if (sm->drain_cycle > result->end_cycle) result->end_cycle = sm->drain_cycle;

@@ -11,7 +11,8 @@
 /* A warp instruction goes to the load/store unit: an issue slot, and one more when its address has
  * to be computed. Answers its start at the unit. */
 static double to_lsu(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
-                     uint32_t instructions, enum ts_stall *stall, double *issued) {
+                     uint32_t instructions, double wavefronts, enum ts_stall *stall,
+                     double *issued) {
   struct ts__server *issue = &sm->issue[warp->sub];
   double at = warp->candidate;
   if (issue->free_cycle > at) at = issue->free_cycle, *stall = TS_STALL_ISSUE;
@@ -27,7 +28,9 @@ static double to_lsu(struct ts__sm *sm, struct ts__warp_state *warp, const struc
   *issued = at;
   warp->next_cycle = at + instructions;
   struct ts__server *sub = &sm->lsu_sub[warp->sub];
-  at = ts__serve(sub, at, instructions * sm->timing[TS_TIMING_lsu_sub_interval]);
+  double least = instructions * sm->timing[TS_TIMING_lsu_sub_interval];
+  double spread = wavefronts * sm->timing[TS_TIMING_shared_sub_wavefront];
+  at = ts__serve(sub, at, least > spread ? least : spread);
   return ts__serve(&sm->lsu, at, instructions * sm->timing[TS_TIMING_lsu_interval]);
 }
 
@@ -35,23 +38,23 @@ double ts__do_shuffle(struct ts__sm *sm, struct ts__warp_state *warp, const stru
                       enum ts_stall *stall) {
   const struct ts_code_insn *insn = &sm->code->insns[op->insn];
   uint32_t words = ts_dtype_bits((enum ts_dtype)insn->dtype) * insn->lanes / 32;
-  double issued, at = to_lsu(sm, warp, op, words ? words : 1, stall, &issued);
+  double issued, at = to_lsu(sm, warp, op, words ? words : 1, 0, stall, &issued);
   ts__define(sm, warp, op, at + sm->timing[TS_TIMING_shuffle_latency], TS_STALL_SHORT);
   return issued;
 }
 
 double ts__do_shared(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      enum ts_stall *stall) {
-  double issued, at = to_lsu(sm, warp, op, 1, stall, &issued);
+  double wavefronts = op->aux ? op->aux : 1;
+  double issued, at = to_lsu(sm, warp, op, 1, wavefronts, stall, &issued);
   const struct ts_code_insn *insn =
       op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
-  double wavefronts = op->aux ? op->aux : 1;
   double latency = sm->timing[TS_TIMING_shared_latency];
   if (insn && insn->op == TS_OP_ldmatrix) latency = sm->timing[TS_TIMING_ldmatrix_latency];
   if (op->kind == TS__OP_SHARED_ATOMIC) wavefronts *= sm->timing[TS_TIMING_shared_atomic_interval];
   double start = ts__serve(&sm->shared, at, wavefronts);
-  double done = start + wavefronts - 1 + latency;
-  ts__define(sm, warp, op, done, TS_STALL_SHORT);
+  double last = (wavefronts - 1) * sm->timing[TS_TIMING_shared_sub_wavefront];
+  ts__define(sm, warp, op, start + last + latency, TS_STALL_SHORT);
   if (insn) {
     sm->result->bank_accesses[op->insn]++;
     sm->result->bank_wavefronts[op->insn] += op->aux;
@@ -85,9 +88,8 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
   const double *timing = sm->timing;
   double bytes = request->sectors * TS__SECTOR_BYTES;
   if (bytes <= 0) return at;
-  double start = ts__serve(&sm->l2_read, at, bytes / block->l2_read_rate);
-  double done = sm->l2_read.free_cycle;
-  (void)start;
+  ts__serve(&sm->l2, at, bytes / block->l2_read_rate);
+  double done = sm->l2.free_cycle;
   if (request->dram_bytes > 0) {
     ts__serve(&sm->dram, at, request->dram_bytes / block->dram_read_rate);
     if (request->sees_miss && sm->dram.free_cycle > done) done = sm->dram.free_cycle;
@@ -101,9 +103,9 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
 static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double sectors,
                        double at) {
   double bytes = sectors * TS__SECTOR_BYTES;
-  ts__serve(&sm->l2_write, at, bytes / block->l2_write_rate);
+  ts__serve(&sm->l2, at, bytes / block->l2_write_rate);
   double dram_bytes = bytes * sm->plan->write_back_share;
-  double done = sm->l2_write.free_cycle;
+  double done = sm->l2.free_cycle;
   if (dram_bytes > 0) {
     ts__serve(&sm->dram, at, dram_bytes / block->dram_write_rate);
     if (sm->dram.free_cycle > done) done = sm->dram.free_cycle;
@@ -125,6 +127,14 @@ static int64_t shift_bytes(const struct ts__block_record *record, uint32_t insn)
   for (uint32_t i = 0; i < record->shift_count; i++)
     if (record->shifts[i].insn == insn) return record->shifts[i].bytes;
   return 0;
+}
+
+/* Whether other blocks access other places with the instruction. */
+static bool has_shift(const struct ts__sm *sm, uint32_t insn) {
+  const struct ts__launch_record *record = sm->plan->record;
+  uint32_t last = record->block_count - 1;
+  return shift_bytes(&record->blocks[last], insn) != 0 ||
+         shift_bytes(&record->blocks[last / 2], insn) != 0;
 }
 
 /* The sectors of a load that L1 does not have; *lines counts those it looked at. */
@@ -173,23 +183,39 @@ static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts
   ts__define(sm, warp, op, done, TS_STALL_LONG);
 }
 
+/* Chip-wide cycles of a reduction on one SM's account. L2 takes the lanes of one address, and the
+ * warps of one line, one after another, whichever SM they come from. */
+static double atomic_cycles(const struct ts__sm *sm, const struct ts__block_state *block,
+                            const struct ts__access *access, double sectors, uint8_t dtype) {
+  const double *timing = sm->timing;
+  double active = block->active_sm_count, lanes = __builtin_popcount(access->mask);
+  bool is_one_address =
+      access->footprint.kind == TS_FOOTPRINT_AFFINE && access->footprint.lane_stride == 0;
+  double lane_cycles =
+      timing[ts_dtype_is_float((enum ts_dtype)dtype) ? TS_TIMING_atomic_same_interval
+                                                     : TS_TIMING_atomic_same_int_interval];
+  double same = is_one_address ? lanes * lane_cycles : 0;
+  if (!has_shift(sm, access->insn)) {
+    double line = timing[TS_TIMING_atomic_line_interval];
+    same = active * (same > line ? same : line);
+  }
+  double rate = sectors / (timing[TS_TIMING_atomic_sectors_per_cycle] / active);
+  double bytes = access->bytes / (timing[TS_TIMING_atomic_bytes_per_cycle] / active);
+  double cycles = sectors * timing[TS_TIMING_atomic_sector_interval];
+  if (cycles < rate) cycles = rate;
+  if (cycles < bytes) cycles = bytes;
+  return cycles < same ? same : cycles;
+}
+
 static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                    const struct ts__access *access, const struct ts__lines *lines, double at) {
   const struct ts__block_state *block = &sm->blocks[warp->block];
-  double sectors = total_sectors(lines);
-  double lanes = __builtin_popcount(access->mask);
-  /* Lanes with one address are taken one after another by the L2 slice. */
-  bool is_one_address =
-      access->footprint.kind == TS_FOOTPRINT_AFFINE && access->footprint.lane_stride == 0;
-  double cycles = sectors / block->atomic_rate;
-  if (is_one_address)
-    cycles = lanes * sm->timing[TS_TIMING_atomic_same_interval] * block->active_sm_count /
-             sm->plan->active_sm_count;
-  ts__serve(&sm->atomic, at, cycles);
-  ts__serve(&sm->l2_write, at, sectors * TS__SECTOR_BYTES / block->l2_write_rate);
+  double sectors = total_sectors(lines), drain = sm->timing[TS_TIMING_store_drain];
+  uint8_t dtype = op->insn < sm->code->insn_count ? sm->code->insns[op->insn].dtype : 0;
+  ts__serve(&sm->atomic, at, atomic_cycles(sm, block, access, sectors, dtype));
   double done = sm->atomic.free_cycle + sm->timing[TS_TIMING_atomic_latency];
-  double landed = done - sm->timing[TS_TIMING_l2_latency] / 2;
-  if (landed > sm->drain_cycle) sm->drain_cycle = landed;
+  if (sm->atomic.free_cycle + drain > sm->drain_cycle)
+    sm->drain_cycle = sm->atomic.free_cycle + drain;
   ts__define(sm, warp, op, done, TS_STALL_LONG);
   ts__span(sm, warp, op, TS_MODEL_UNIT_ATOMIC, at, done, access->bytes);
 }
@@ -199,10 +225,13 @@ double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struc
   const struct ts__block_state *block = &sm->blocks[warp->block];
   const struct ts__access *access = &block->stream->accesses[op->payload];
   uint32_t instructions = (access->footprint.size_bytes + 15) / 16;
-  double issued, at = to_lsu(sm, warp, op, instructions ? instructions : 1, stall, &issued);
+  double issued, at = to_lsu(sm, warp, op, instructions ? instructions : 1, 0, stall, &issued);
   struct ts__lines lines;
   ts__coalesce(&access->footprint, access->mask, shift_bytes(block->record, access->insn), &lines);
   double tag_cycles = lines.count * sm->timing[TS_TIMING_l1_line_cycles];
+  double data_cycles =
+      total_sectors(&lines) * TS__SECTOR_BYTES / sm->timing[TS_TIMING_shared_bytes_per_cycle];
+  if (tag_cycles < data_cycles) tag_cycles = data_cycles;
   double tagged = ts__serve(&sm->tag, at, tag_cycles) + tag_cycles;
   if (op->kind == TS__OP_GLOBAL_LOAD) {
     load(sm, warp, op, &lines, at, tagged);
@@ -228,7 +257,8 @@ double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struc
 static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                        const struct ts__copy_op *copy, enum ts_stall *stall) {
   struct ts__block_state *block = &sm->blocks[warp->block];
-  double issued, at = to_lsu(sm, warp, op, 1, stall, &issued);
+  double wavefronts = copy->bytes / sm->timing[TS_TIMING_shared_bytes_per_cycle];
+  double issued, at = to_lsu(sm, warp, op, 1, wavefronts / 2, stall, &issued);
   double done = at + sm->timing[TS_TIMING_l1_latency];
   if (copy->access != UINT32_MAX) {
     const struct ts__l2_outcome *outcome = &block->outcomes[copy->access];
@@ -247,16 +277,17 @@ static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const str
   return issued;
 }
 
-/* A box, or a bulk copy, through the TMA engine: one row request of up to a line after another. */
-static double engine(struct ts__sm *sm, const struct ts__l2_outcome *outcome, double bytes,
-                     double at, bool has_map) {
-  double requests = outcome ? outcome->line_count : bytes / TS__LINE_BYTES;
-  double least = bytes / TS__LINE_BYTES;
-  if (requests < least) requests = least; /* fill is written too */
-  double cycles = (has_map ? sm->timing[TS_TIMING_tma_box_cycles] : 0) +
-                  requests * sm->timing[TS_TIMING_tma_row_cycles];
-  ts__serve(&sm->tma, at, cycles);
-  return sm->tma.free_cycle;
+/* A box, or a bulk copy, through the TMA engine; answers when its last byte is asked for. */
+static double engine(struct ts__sm *sm, const struct ts__copy_op *copy,
+                     const struct ts__access *access, double at) {
+  const double *timing = sm->timing;
+  double rows = 1, feed = copy->bytes / timing[TS_TIMING_tma_bytes_per_cycle];
+  for (uint32_t i = 1; access && i < access->footprint.rank; i++)
+    rows *= access->footprint.extent[i];
+  if (feed < rows * timing[TS_TIMING_tma_row_cycles])
+    feed = rows * timing[TS_TIMING_tma_row_cycles];
+  double least = timing[TS_TIMING_tma_box_cycles];
+  return ts__serve(&sm->tma, at, feed > least ? feed : least) + feed;
 }
 
 static double tma_load(struct ts__sm *sm, struct ts__block_state *block,
@@ -264,7 +295,9 @@ static double tma_load(struct ts__sm *sm, struct ts__block_state *block,
   const struct ts__l2_outcome *outcome =
       copy->access != UINT32_MAX ? &block->outcomes[copy->access] : NULL;
   bool has_map = copy->kind == TS__COPY_TMA_LOAD;
-  double fed = engine(sm, outcome, copy->bytes, at, has_map);
+  const struct ts__access *access =
+      copy->access != UINT32_MAX ? &block->stream->accesses[copy->access] : NULL;
+  double fed = engine(sm, copy, access, at);
   double latency = sm->timing[TS_TIMING_l2_latency] +
                    sm->timing[has_map ? TS_TIMING_tma_latency : TS_TIMING_bulk_latency];
   if (copy->is_multicast) latency += sm->timing[TS_TIMING_multicast_extra];
@@ -283,7 +316,9 @@ static double tma_store(struct ts__sm *sm, struct ts__block_state *block,
                         const struct ts__copy_op *copy, double at) {
   const struct ts__l2_outcome *outcome =
       copy->access != UINT32_MAX ? &block->outcomes[copy->access] : NULL;
-  double fed = engine(sm, outcome, copy->bytes, at, copy->kind == TS__COPY_TMA_STORE);
+  const struct ts__access *access =
+      copy->access != UINT32_MAX ? &block->stream->accesses[copy->access] : NULL;
+  double fed = engine(sm, copy, access, at);
   double sectors = outcome ? outcome->sector_count : copy->bytes / TS__SECTOR_BYTES;
   double done = write_l2(sm, block, sectors, fed);
   return (done > fed ? done : fed) + sm->timing[TS_TIMING_tma_store_latency];
@@ -314,7 +349,7 @@ double ts__do_copy(struct ts__sm *sm, struct ts__warp_state *warp, const struct 
 
 double ts__do_cluster(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                       enum ts_stall *stall) {
-  double issued, at = to_lsu(sm, warp, op, 1, stall, &issued);
+  double issued, at = to_lsu(sm, warp, op, 1, 0, stall, &issued);
   ts__serve(&sm->cluster, at, op->aux / sm->timing[TS_TIMING_cluster_bytes_per_cycle]);
   ts__define(sm, warp, op, sm->cluster.free_cycle + sm->timing[TS_TIMING_cluster_latency],
              TS_STALL_LONG);

@@ -95,7 +95,7 @@ struct ts__sm {
   struct ts__server issue[TS__SUB_PARTITIONS];
   struct ts__server pipe[TS__SUB_PARTITIONS][TS__PIPE_COUNT];
   struct ts__server mma[TS__SUB_PARTITIONS], lsu_sub[TS__SUB_PARTITIONS];
-  struct ts__server tensor, lsu, shared, tag, l2_read, l2_write, dram, tma, atomic, fetch, cluster;
+  struct ts__server tensor, lsu, shared, tag, l2, dram, tma, atomic, fetch, cluster;
   struct ts__l1 *l1;
   uint8_t *fetched;   /* by chunk of machine code */
   double drain_cycle; /* all stores so far are in L2 */
