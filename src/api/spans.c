@@ -152,15 +152,19 @@ static void name_process(struct ts__span_writer *writer, const struct ts_span *s
   fputs("}}", writer->chrome.stream);
 }
 
+/* Warps are shown above units. */
 static void name_thread(struct ts__span_writer *writer, const struct ts_span *span, uint64_t thread,
                         const char *name) {
+  uint64_t first_unit = (uint64_t)1 << 30;
+  uint64_t place = thread < first_unit ? thread : first_unit - 1;
+  if (span->unit != TS_MODEL_UNIT_WARP) place = first_unit + thread;
   begin_event(writer);
   fprintf(
       writer->chrome.stream,
       "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%" PRIu64 ",\"tid\":%" PRIu64
       ",\"args\":{\"name\":\"%s\"}},\n{\"ph\":\"M\",\"name\":\"thread_sort_index\",\"pid\":%" PRIu64
       ",\"tid\":%" PRIu64 ",\"args\":{\"sort_index\":%" PRIu64 "}}",
-      process_of(span), thread, name, process_of(span), thread, thread);
+      process_of(span), thread, name, process_of(span), thread, place);
 }
 
 static void start_launch(struct ts__span_writer *writer, const struct ts_span *span) {
