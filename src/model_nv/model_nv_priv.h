@@ -73,8 +73,10 @@ struct ts__op {
   uint32_t payload;
   uint16_t aux, aux2; /* aux2: ideal wavefronts; lanes of a divergent branch */
   uint8_t kind;
-  uint8_t lanes; /* active */
+  uint8_t lanes;     /* active */
+  uint16_t reserved; /* 0: ops are compared as bytes */
 };
+_Static_assert(sizeof(struct ts__op) == 16, "without gaps");
 
 enum ts__copy_kind {
   TS__COPY_ASYNC,
