@@ -505,6 +505,20 @@ static bool same_ops(const struct ts__stream *stream, const struct block_builder
   return true;
 }
 
+/* Lanes of cp.async that only fill have address 0 in every block. */
+static bool lanes_shift(const struct ts__access *from, const struct ts_footprint *to,
+                        int64_t *bytes) {
+  bool is_known = false;
+  for (uint32_t lane = 0; lane < TS__WARP_LANES; lane++) {
+    uint64_t a = from->footprint.lanes[lane], b = to->lanes[lane];
+    if (!(from->mask >> lane & 1) || (a == 0 && b == 0)) continue;
+    if (a == 0 || b == 0 || (is_known && b - a != (uint64_t)*bytes)) return false;
+    *bytes = (int64_t)(b - a);
+    is_known = true;
+  }
+  return true;
+}
+
 /* The shift of one access against the stream's; false when they differ in more than that. */
 static bool shift_of(const struct ts__access *from, const struct ts__access *to,
                      struct ts_shift *shift) {
@@ -517,14 +531,7 @@ static bool shift_of(const struct ts__access *from, const struct ts__access *to,
   case TS_FOOTPRINT_AFFINE:
     shift->bytes = (int64_t)(b->base - a->base);
     return a->lane_stride == b->lane_stride;
-  case TS_FOOTPRINT_LANES: {
-    uint32_t first = from->mask ? (uint32_t)__builtin_ctz(from->mask) : 0;
-    shift->bytes = (int64_t)(b->lanes[first] - a->lanes[first]);
-    for (uint32_t lane = 0; lane < TS__WARP_LANES; lane++)
-      if (from->mask >> lane & 1 && b->lanes[lane] - a->lanes[lane] != (uint64_t)shift->bytes)
-        return false;
-    return true;
-  }
+  case TS_FOOTPRINT_LANES: return lanes_shift(from, b, &shift->bytes);
   case TS_FOOTPRINT_BOX:
     for (uint32_t i = 0; i < a->rank; i++) {
       shift->coordinate[i] = b->coordinate[i] - a->coordinate[i];
