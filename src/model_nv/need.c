@@ -35,7 +35,7 @@ static bool is_needed(const bool has_op[TS_OP_COUNT], uint32_t constant, enum ts
 }
 
 static enum ts_status refuse(struct ts_model_nv *model, enum ts_timing_id constant, enum ts_op op) {
-  return ts_fail(model->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_MACHINE, TS_NO_PLACE,
+  return ts_fail(model->ctx, TS_UNSUPPORTED, TS_DIAG_TIME_UNKNOWN, TS_NO_PLACE,
                  "machine %s has no value for %s (%s); timing %s%s needs it", model->machine->name,
                  ts_timing_key(constant), ts_timing_text(constant),
                  op == TS_OP_COUNT ? "any kernel" : "code with ",

@@ -36,7 +36,7 @@ static enum ts_status find_costs(struct ts_model_nv *model, struct ts__plan *pla
   if (!costs) return ts_fail_memory(model->ctx);
   for (uint32_t i = 0; i < code->insn_count; i++) {
     if (ts__cost_find(model->machine, &code->insns[i], &costs[i])) continue;
-    return ts_fail(model->ctx, TS_UNSUPPORTED, TS_DIAG_INPUT_UNKNOWN,
+    return ts_fail(model->ctx, TS_UNSUPPORTED, TS_DIAG_TIME_UNKNOWN,
                    plan->record->function->places[i], "the timing model has no cost for %s",
                    ts_op_info((enum ts_op)code->insns[i].op)->mnemonic);
   }

@@ -170,9 +170,9 @@ START_TEST(test_refusals) {
   ts_sim_free(sim);
   sim = open_case("traces/gemm_64x64x32_s2");
   ck_assert_int_eq(ts_sim_set_machine(sim, NULL, "a100"), TS_RESULT_OK);
-  expect_refusal(sim, TS_RESULT_UNSUPPORTED, "TS-INPUT-007", "tma_issue", NULL);
+  expect_refusal(sim, TS_RESULT_UNSUPPORTED, "TS-TIME-002", "tma_issue", NULL);
   ck_assert_int_eq(ts_sim_set_machine(sim, NULL, "b200"), TS_RESULT_OK);
-  expect_refusal(sim, TS_RESULT_UNSUPPORTED, "TS-INPUT-007", "code with wgmma", NULL);
+  expect_refusal(sim, TS_RESULT_UNSUPPORTED, "TS-TIME-002", "code with wgmma", NULL);
   ck_assert_int_eq(ts_sim_set_machine(sim, NULL, "h100"), TS_RESULT_OK);
   ck_assert_int_eq(ts_sim_time(sim, NULL, &time), TS_RESULT_OK);
   ck_assert_str_eq(time->machine, "h100-sxm");
