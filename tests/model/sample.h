@@ -21,23 +21,24 @@ enum { SAMPLE_BYTES = 1 << 28, SAMPLE_SHARED_BYTES = 96 << 10 };
 
 /* Global loads through shared memory to mma.sync, special functions, shuffles, stores, atomics. */
 #define SAMPLE_MIX                                                                                 \
-  SAMPLE_LOOP("array a0 f32 4\narray a1 f16 8\narray a2 f16 4\nreg %40 f32\n",                     \
-              "%28 = mul u32 %3, 8192\n%29 = add u32 %28, %2\n%40 = cvt f32 u32 %2\n"              \
-              "%31 = mul u32 %4, 16\n",                                                            \
-              "%30 = fma u32 %9, 256, %29\n"                                                       \
-              "%32 = ld.global u32x4 %0, %30 {scale=16}\n"                                         \
-              "%33 = ld.global u32x4 %0, %30 {scale=16, offset=2048}\n"                            \
-              "st.shared u32x4 s0, %2, %32 {scale=16}\n"                                           \
-              "st.shared u32x4 s0, %2, %33 {scale=16, offset=8192}\nbar.sync 0, 0\n"               \
-              "ldmatrix f16 a1, 0, s0, %31 {scale=1, num=4, trans=0}\n"                            \
-              "ldmatrix f16 a2, 0, s0, %31 {scale=1, offset=8192, num=2, trans=1}\n"               \
-              "mma f32 f16 a0, 0, a1, 0, a2, 0 {m=16, n=8, k=16, b_dtype=f16}\n"                   \
-              "%41 = exp2 f32 %40 {approx=1, ftz=1}\n"                                             \
-              "%42 = shfl f32 %41, 1, 32, 0xffffffff {mode=bfly}\n%40 = add f32 %41, %42\n"        \
-              "bar.sync 0, 0\n",                                                                   \
-              "%43 = ld.local f32 a0, 0\n%44 = add f32 %43, %40\n"                                 \
-              "st.global f32 %0, %29, %44 {scale=4, offset=134217728}\n"                           \
-              "atom.global f32 %0, %4, %44 {scale=4, reduce=add, order=0, scope=1}\n")
+  SAMPLE_LOOP(                                                                                     \
+      "array a0 f32 4\narray a1 f16 8\narray a2 f16 4\nreg %40 f32\n",                             \
+      "%28 = mul u32 %3, 8192\n%29 = add u32 %28, %2\n%40 = cvt f32 u32 %2\n"                      \
+      "%31 = mul u32 %4, 16\n",                                                                    \
+      "%30 = fma u32 %9, 256, %29\n"                                                               \
+      "%32 = ld.global u32x4 %0, %30 {scale=16}\n"                                                 \
+      "%33 = ld.global u32x4 %0, %30 {scale=16, offset=2048}\n"                                    \
+      "st.shared u32x4 s0, %2, %32 {scale=16}\n"                                                   \
+      "st.shared u32x4 s0, %2, %33 {scale=16, offset=8192}\nbar.sync 0, 0\n"                       \
+      "ldmatrix f16 a1, 0, s0, %31 {scale=1, num=4, trans=0}\n"                                    \
+      "ldmatrix f16 a2, 0, s0, %31 {scale=1, offset=8192, num=2, trans=1}\n"                       \
+      "mma f32 f16 a0, 0, a1, 0, a2, 0 {m=16, n=8, k=16, b_dtype=f16}\n"                           \
+      "%41 = exp2 f32 %40 {approx=1, ftz=1}\n"                                                     \
+      "%42 = shfl f32 %41, 1, 32, 0xffffffff {mode=bfly}\n%40 = add f32 %41, %42\n"                \
+      "bar.sync 0, 0\n",                                                                           \
+      "%43 = ld.local f32 a0, 0\n%44 = add f32 %43, %40\n"                                         \
+      "st.global f32 %0, %29, %44 {scale=4, offset=134217728}\n"                                   \
+      "atom.global f32 %0, %29, %44 {scale=4, offset=67108864, reduce=add, order=0, scope=1}\n")
 
 /* cp.async in two groups in flight. */
 #define SAMPLE_COPY                                                                                \

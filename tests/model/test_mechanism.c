@@ -34,7 +34,7 @@ static const struct program programs[] = {
 #undef ROUNDS
 };
 
-enum kind { KIND_COST, KIND_COLD, KIND_RATE, KIND_GBPS, KIND_TIME, KIND_WAVE, KIND_CODE };
+enum kind { KIND_COST, KIND_COLD, KIND_RATE, KIND_GBPS, KIND_TIME, KIND_CODE };
 struct mechanism {
   enum kind kind;
   const char *measured;
@@ -166,18 +166,16 @@ static struct outcome run(const struct mechanism *m, uint32_t grid, uint32_t unr
 }
 
 static double model_value(const struct mechanism *m) {
-  enum { CODE_START = 16, WAVES = 9 };
+  enum { CODE_START = 16 };
   struct outcome one = run(m, m->grid, m->kind == KIND_CODE ? CODE_START : m->unroll, m->rounds);
   if (m->kind == KIND_TIME) return one.us;
-  struct outcome two = m->kind == KIND_CODE   ? run(m, m->grid, m->unroll, m->rounds)
-                       : m->kind == KIND_WAVE ? run(m, m->grid * WAVES, m->unroll, m->rounds)
-                                              : run(m, m->grid, m->unroll, 2 * m->rounds);
+  struct outcome two = m->kind == KIND_CODE ? run(m, m->grid, m->unroll, m->rounds)
+                                            : run(m, m->grid, m->unroll, 2 * m->rounds);
   double cycles = two.cycles - one.cycles, cold = two.cold_cycles - one.cold_cycles;
   switch (m->kind) {
   case KIND_COLD: return cold / m->rounds / m->work;
   case KIND_RATE: return m->work * m->rounds / cycles;
   case KIND_GBPS: return m->work * m->rounds / (two.cold_us - one.cold_us) / 1e3;
-  case KIND_WAVE: return cycles / m->work;
   case KIND_CODE: return cycles + CODE_START + 1;
   default: return cycles / m->rounds / m->work;
   }

@@ -1,5 +1,6 @@
 /* What must hold of the timing model whatever its constants are. */
 #include "model/sample.h"
+#include "model_nv/model_nv_priv.h"
 #include "support/suite.h"
 
 #include <math.h>
@@ -7,11 +8,11 @@
 
 enum { ROUNDS = 6, GRID = 200 };
 
-/* How much slower "never slower" may be: the model serves requests in another order when one comes
- * earlier. The larger ones are faults of the model (FITTED to what it does today): warps that load
- * without conflicts get into each other's way, and a launch that fills its last wave in part is
- * charged as if every SM had the first one's blocks. */
-static const double slack = 1.002, conflict_slack = 1.05, sm_slack = 1.12;
+/* How much slower "never slower" may be. Requests that come earlier may be served in another order, so
+ * shorter intervals and latencies have some room. The last two are faults of the model (FITTED to what
+ * it does today): warps that load without conflicts get into each other's way, and a launch that fills
+ * its last wave in part is charged as if every SM had the first one's blocks. */
+static const double slack = 1.002, order_slack = 1.02, conflict_slack = 1.05, sm_slack = 1.12;
 
 static double finish_cycles(struct timed *t, uint32_t grid, uint32_t threads) {
   enum ts_status status = timed_run(t, grid, threads);
@@ -80,7 +81,7 @@ START_TEST(test_constants) {
       enum direction direction = direction_of(c);
       if (direction == NO_PROPERTY) continue;
       double after = sample_cycles(id, c, direction == MORE_IS_FASTER ? 1.5 : 0.5);
-      if (!(after <= before * slack))
+      if (!(after <= before * (direction == MORE_IS_FASTER ? slack : order_slack)))
         ck_abort_msg("sample %d: a better %s makes %.1f cycles of %.1f", (int)id, names[c], after,
                      before);
     }
@@ -306,15 +307,26 @@ START_TEST(test_unneeded_constants) {
 }
 END_TEST
 
-START_TEST(test_op_without_cost) {
+/* No op is without a cost: an op that is neither memory, matrix, synchronisation nor control has a row
+ * for some type, and its numbers make sense. (An op without one would be refused, plan.c.) */
+START_TEST(test_every_op_has_a_cost) {
+  static const enum ts_dtype dtypes[] = {TS_DTYPE_f32, TS_DTYPE_f16, TS_DTYPE_f64, TS_DTYPE_s32,
+                                         TS_DTYPE_s64};
   struct timed t;
-  sample_open(&t,
-              SAMPLE_LOOP("reg %40 f32\n", "%40 = cvt f32 u32 %2\n", "%40 = sinpi f32 %40\n",
-                          "st.global f32 %0, %2, %40 {scale=4}\n"),
-              2);
-  ck_assert_int_eq(timed_run(&t, 2, 32), TS_UNSUPPORTED);
-  ck_assert_ptr_null(t.report);
-  ck_assert_ptr_nonnull(strstr(kernel_message(&t.kernel, 0), "sinpi"));
+  sample_begin(&t, SAMPLE_ID_MIX, 1); /* for the machine */
+  for (uint16_t op = 0; op < TS_OP_COUNT; op++) {
+    bool is_known = false;
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+      struct ts_code_insn insn = {.op = op, .lanes = 1};
+      struct ts__cost cost;
+      insn.dtype = insn.dtype2 = (uint8_t)dtypes[d];
+      if (!ts__cost_find(&t.kernel.machine, &insn, &cost)) continue;
+      is_known = true;
+      ck_assert_uint_le(cost.pipe_slots, cost.slots);
+      ck_assert(cost.latency >= 0 && cost.latency < 10000);
+    }
+    ck_assert_msg(is_known, "%s has no cost", ts_op_info((enum ts_op)op)->mnemonic);
+  }
   timed_end(&t);
 }
 END_TEST
@@ -366,5 +378,5 @@ END_TEST
 int main(void) {
   return RUN_TESTS("property", test_constants, test_conflicts, test_permuted_warps, test_more_sms,
                    test_equal_spans, test_missing_constants, test_unneeded_constants,
-                   test_op_without_cost, test_cut_streams);
+                   test_every_op_has_a_cost, test_cut_streams);
 }
