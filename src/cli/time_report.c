@@ -125,7 +125,7 @@ static void print_geometry(const struct ts_time_launch *launch,
 }
 
 static void print_work(const struct ts_time_launch *launch) {
-  char flop[32], rate[32], l2[32], dram[32];
+  char flop[32], rate[32], intensity[32], l2[32], dram[32];
   double seconds = launch->kernel_us * 1e-6;
   struct bound bound = find_bound(launch);
   printf("  cycles     %.0f; first block: prologue %.0f, steady %.0f, epilogue %.0f\n",
@@ -133,9 +133,9 @@ static void print_work(const struct ts_time_launch *launch) {
   printf("  traffic    L2 %sB, %.1f %% hits; DRAM %sB\n", scaled(launch->l2_bytes, l2),
          100 * launch->l2_hit_rate, scaled(launch->dram_bytes, dram));
   if (launch->flop > 0 && seconds > 0)
-    printf("  work       %sFLOP, %sFLOP/s; roofline: %.3g FLOP/B allow %.0f %% of peak\n",
+    printf("  work       %sFLOP, %sFLOP/s; roofline at %sFLOP/B: %.3g %% of peak\n",
            scaled(launch->flop, flop), scaled(launch->flop / seconds, rate),
-           launch->intensity_flop_per_byte, 100 * launch->roofline_flop_share);
+           scaled(launch->intensity_flop_per_byte, intensity), 100 * launch->roofline_flop_share);
   printf("  achieved   %.1f %% of the %s\n", 100 * bound.share, bound.what);
   if (cli_is_latency_bound(launch))
     printf("  limited by latency; the busiest unit, %s, has %.1f %%\n", launch->limiting_unit,
