@@ -24,6 +24,8 @@ enum {
   WORDS_PER_EARLY_ADDRESS = 3,
   MAX_EARLY_ADDRESS_WORDS = 24,
   EARLY_CYCLES = 20,
+  BARRIERS_PASSED = 3, /* by a shuffle */
+  MAX_SUM_TERMS = 8,
   MAX_HEIGHT = 600,
   PLACES_PER_CYCLE = 4 /* so many places later in the program are worth a cycle of height */
 };
@@ -72,6 +74,11 @@ struct edge {
   uint32_t latency;
 };
 
+/* A shuffle, and how many barriers there were before it. */
+struct crossing {
+  uint32_t insn, barrier;
+};
+
 struct memory_access {
   uint32_t insn;
   uint32_t next; /* + 1 */
@@ -100,7 +107,9 @@ struct schedule {
   TS_VEC(uint32_t) since_fence;                                   /* memory instructions */
   TS_VEC(uint32_t) since_wait; /* instructions on arrays that wgmma works on */
   uint32_t last_ordered, last_fence, last_wait;
-  bool *is_async_array;       /* by array: operands of wgmma */
+  uint32_t barrier_count;
+  TS_VEC(struct crossing) crossings; /* shuffles that may still pass a barrier */
+  bool *is_async_array;              /* by array: operands of wgmma */
   bool *is_written;           /* by register: parameters that are used otherwise than by loads */
   struct heap ready, waiting; /* operands are there; or will be */
   struct heap front;          /* all of the region by height; issued ones may still be in it */
@@ -199,6 +208,51 @@ static struct memory_use memory_use(enum ts_op op) {
 }
 
 /* Same base and index, and byte ranges that do not meet. */
+/* An index as a sum of registers and a constant. */
+struct sum {
+  uint32_t count;
+  uint32_t terms[MAX_SUM_TERMS]; /* ascending */
+  int64_t constant;
+};
+
+static void insert_term(struct sum *sum, uint32_t term) {
+  uint32_t at = sum->count++;
+  for (; at && sum->terms[at - 1] > term; at--)
+    sum->terms[at] = sum->terms[at - 1];
+  sum->terms[at] = term;
+}
+
+/* False when there are more terms than fit. */
+static bool add_terms(const struct schedule *s, const struct ts_operand *operand, uint32_t depth,
+                      struct sum *sum) {
+  uint64_t constant;
+  uint32_t unused;
+  if (ts__code_constant(s->function, operand, &constant)) {
+    sum->constant += (int32_t)constant;
+    return true;
+  }
+  const struct ts_insn *insn = ts__code_definition(s->table, operand, &unused);
+  if (insn && depth < MAX_SUM_TERMS && insn->op == TS_OP_add && insn->lanes == 1)
+    return add_terms(s, ts_insn_operand(s->function, insn, 0), depth + 1, sum) &&
+           add_terms(s, ts_insn_operand(s->function, insn, 1), depth + 1, sum);
+  if (operand->kind != TS_OPERAND_REG || sum->count == MAX_SUM_TERMS) return false;
+  insert_term(sum, operand->index);
+  return true;
+}
+
+/* *distance: how much more the second index is, where they differ by a constant. */
+static bool find_distance(const struct schedule *s, const struct ts_operand *a,
+                          const struct ts_operand *b, int64_t *distance) {
+  struct sum x = {0}, y = {0};
+  *distance = 0;
+  if (a->kind == b->kind && a->index == b->index) return true;
+  if (!add_terms(s, a, 0, &x) || !add_terms(s, b, 0, &y) || x.count != y.count ||
+      memcmp(x.terms, y.terms, x.count * sizeof *x.terms) != 0)
+    return false;
+  *distance = y.constant - x.constant;
+  return true;
+}
+
 static bool are_disjoint(const struct schedule *s, uint32_t a, uint32_t b) {
   struct ts__code_address x[TS__MAX_ADDRESSES], y[TS__MAX_ADDRESSES];
   const struct ts_insn *p = &s->function->insns.data[a], *q = &s->function->insns.data[b];
@@ -215,12 +269,14 @@ static bool are_disjoint(const struct schedule *s, uint32_t a, uint32_t b) {
                       s->table->regs[x_base->index].def == TS_NONE &&
                       s->table->regs[y_base->index].def == TS_NONE;
   if (is_parameter && x_base->index != y_base->index) return true; /* __restrict__ */
-  if (x_base->kind != y_base->kind || x_base->index != y_base->index ||
-      x_index->kind != y_index->kind || x_index->index != y_index->index || x->scale != y->scale)
+  int64_t distance;
+  if (x_base->kind != y_base->kind || x_base->index != y_base->index || x->scale != y->scale ||
+      !find_distance(s, x_index, y_index, &distance))
     return false;
   int64_t x_bytes = (int64_t)ts_dtype_packed_bytes((enum ts_dtype)p->dtype, p->lanes);
   int64_t y_bytes = (int64_t)ts_dtype_packed_bytes((enum ts_dtype)q->dtype, q->lanes);
-  return x->offset + x_bytes <= y->offset || y->offset + y_bytes <= x->offset;
+  int64_t y_offset = y->offset + distance * y->scale;
+  return x->offset + x_bytes <= y_offset || y_offset + y_bytes <= x->offset;
 }
 
 /* Only the latest ones are compared; with more than that, the oldest counts as overlapping. */
@@ -286,11 +342,32 @@ static void link_async(struct schedule *s, uint32_t id) {
   if (ts_vec_push(&s->since_wait, s->allocator, id)) s->out_of_memory = true;
 }
 
+/* Shuffles and barriers both need the warp's lanes together. Shuffles change places among each other
+ * and pass a few barriers, no more (FITTED on reductions over several warps). */
+static void link_convergent(struct schedule *s, uint32_t id, enum ts_op op) {
+  if (op == TS_OP_shfl || op == TS_OP_vote) {
+    struct crossing crossing = {id, s->barrier_count};
+    if (ts_vec_push(&s->crossings, s->allocator, crossing)) s->out_of_memory = true;
+  } else if (op == TS_OP_bar_sync || op == TS_OP_bar_red) {
+    s->barrier_count++;
+    size_t kept = 0;
+    for (size_t i = 0; i < s->crossings.count; i++) {
+      struct crossing *crossing = &s->crossings.data[i];
+      if (s->barrier_count - crossing->barrier > BARRIERS_PASSED)
+        add_edge(s, crossing->insn, id, 0);
+      else
+        s->crossings.data[kept++] = *crossing;
+    }
+    s->crossings.count = kept;
+  }
+}
+
 static void link_insn(struct schedule *s, uint32_t id) {
   enum ts_op op = (enum ts_op)s->function->insns.data[id].op;
   link_registers(s, id);
   link_memory(s, id);
   link_async(s, id);
+  link_convergent(s, id, op);
   if (!ts__code_is_ordered(op)) return;
   add_edge(s, s->last_ordered, id, 0);
   s->last_ordered = id;
@@ -519,6 +596,7 @@ static void start_region(struct schedule *s, uint32_t first_block, uint32_t end_
   for (int space = 0; space < TS_SPACE_COUNT; space++)
     s->loads[space].count = s->stores[space].count = 0;
   s->last_ordered = s->last_fence = s->last_wait = TS_NONE;
+  s->crossings.count = s->barrier_count = 0;
   s->region = first_block;
   s->last_block = end_block - 1;
   s->now = 0;
@@ -623,6 +701,7 @@ int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *va
   ts_vec_free(&s.readers, s.allocator);
   ts_vec_free(&s.since_fence, s.allocator);
   ts_vec_free(&s.since_wait, s.allocator);
+  ts_vec_free(&s.crossings, s.allocator);
   for (int space = 0; space < TS_SPACE_COUNT; space++) {
     ts_vec_free(&s.loads[space], s.allocator);
     ts_vec_free(&s.stores[space], s.allocator);

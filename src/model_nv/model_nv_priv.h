@@ -166,7 +166,7 @@ enum { TS__SHARING_LIMIT = 64 };
 struct ts__sharing {
   uint32_t count;
   double byte_share[TS__SHARING_LIMIT]; /* of all bytes read; they add up to 1 */
-  double readers[TS__SHARING_LIMIT];    /* blocks of a GPC that read one tile, mean */
+  double gain[TS__SHARING_LIMIT];       /* of the read rate, at least 1 */
 };
 
 struct ts__plan {
@@ -184,6 +184,7 @@ struct ts__plan {
   double miss_share;                      /* DRAM read sectors per L2 read sector, whole launch */
   double write_back_share;                /* DRAM write sectors per L2 write sector */
   struct ts__sharing sharing;
+  double l2_load; /* share of the time that SMs read from L2; 1 while they go in step */
   struct ts__l2_totals totals;
 };
 
@@ -199,6 +200,7 @@ struct ts__role_sum {
 
 struct ts__sm_result {
   double end_cycle;                 /* last block's end, stores drained */
+  double l2_read_cycles;            /* busy with reads, at the rate of the plan */
   double busy[TS_MODEL_UNIT_COUNT]; /* busy cycles of each unit, 4 sub-partitions summed */
   struct ts__role_sum *warps;       /* per warp of a block, summed over blocks */
   uint32_t warp_count;
@@ -211,6 +213,8 @@ enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan
                           struct ts__sm_result *result);
 
 /* --- the report */
+double ts__clock_mhz(const struct ts_model_nv *model, const struct ts__plan *plan,
+                     const struct ts__sm_result *result);
 enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__plan *plan,
                                  const struct ts__sm_result *result,
                                  struct ts_launch_report *report);

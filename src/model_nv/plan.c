@@ -128,6 +128,19 @@ static bool same_place(const struct ts__block_record *a, const struct ts__block_
   return x->bytes == y->bytes && memcmp(x->coordinate, y->coordinate, sizeof x->coordinate) == 0;
 }
 
+/* How much faster a tile comes that k blocks of a GPC read than one that nobody shares: requests for a
+ * line that is under way are served together. Blocks of later waves have drifted apart, and the
+ * threads' own copies do so sooner than the TMA engine's. */
+static double gain_of(struct ts_model_nv *model, const struct ts__plan *plan, double readers,
+                      bool is_box) {
+  double gain = ts__constant(model, TS_TIMING_l2_sharing_gain) * readers;
+  uint64_t resident = (uint64_t)plan->active_sm_count * plan->occupancy.blocks_per_sm;
+  if (gain <= 1) return 1;
+  if (plan->record->block_count > resident)
+    gain = 1 + (gain - 1) * ts__constant(model, TS_TIMING_l2_drift_share);
+  return is_box ? gain : 1 + (gain - 1) * ts__constant(model, TS_TIMING_l2_thread_share);
+}
+
 /* Blocks of the first GPC's that read each place, mean over the places. */
 static double readers_of(const struct ts__plan *plan, uint32_t group, uint32_t insn) {
   const struct ts__block_record *blocks = plan->record->blocks;
@@ -158,7 +171,8 @@ static void find_sharing(struct ts_model_nv *model, struct ts__plan *plan) {
     if (k == TS__SHARING_LIMIT) k--;
     if (k == sharing->count) {
       insns[k] = access->insn;
-      sharing->readers[k] = readers_of(plan, group, access->insn);
+      sharing->gain[k] = gain_of(model, plan, readers_of(plan, group, access->insn),
+                                 access->footprint.kind == TS_FOOTPRINT_BOX);
       sharing->byte_share[k] = 0;
       sharing->count++;
     }
@@ -235,5 +249,6 @@ enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_
   TS_TRY(find_costs(model, plan));
   TS_TRY(assign_blocks(model, plan));
   find_sharing(model, plan);
+  plan->l2_load = 1;
   return run_l2(model, is_warm, plan);
 }

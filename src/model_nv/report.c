@@ -143,6 +143,17 @@ static void find_utilisation(const struct ts__plan *plan, const struct ts__sm_re
   }
 }
 
+/* The clock falls while the tensor cores work. */
+double ts__clock_mhz(const struct ts_model_nv *model, const struct ts__plan *plan,
+                     const struct ts__sm_result *result) {
+  double blocks =
+      (double)plan->record->block_count / ((double)plan->sm_block_count * model->machine->sm_count);
+  double use =
+      result->end_cycle > 0 ? result->busy[TS_MODEL_UNIT_TENSOR] * blocks / result->end_cycle : 0;
+  return ts__constant(model, TS_TIMING_sm_clock) *
+         (1 - ts__constant(model, TS_TIMING_tensor_clock_drop) * (use < 1 ? use : 1));
+}
+
 enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__plan *plan,
                                  const struct ts__sm_result *result,
                                  struct ts_launch_report *report) {
@@ -160,7 +171,7 @@ enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__pla
       .occupancy_limit = ts_resource_name(plan->occupancy.limit),
       .wave_count = (double)record->block_count / (double)slots,
       .cycles = result->end_cycle,
-      .kernel_us = result->end_cycle / ts__constant(model, TS_TIMING_sm_clock),
+      .kernel_us = result->end_cycle / ts__clock_mhz(model, plan, result),
       .prologue_cycles = result->first_wait_end,
       .steady_cycles = result->last_loop_end > result->first_wait_end
                            ? result->last_loop_end - result->first_wait_end

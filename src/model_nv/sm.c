@@ -311,32 +311,46 @@ static void fetch(struct ts__sm *sm, struct ts__warp_state *warp) {
 /* --- blocks */
 
 static double active_share(const struct ts__sm *sm, enum ts_timing_id chip, double limit,
-                           uint32_t active) {
+                           double active) {
   double share = sm->timing[chip] / active;
   return share < limit ? share : limit;
 }
 
 /* An SM's share of L2 reads: what the chip gives to `active` SMs, more when neighbours read the same
- * tiles. A tile that k blocks of a GPC read comes at max(1, gain k) times the rate of one that nobody
- * shares; kinds of tiles follow one another, so their times add up. */
-static double read_rate(const struct ts__sm *sm, double port, uint32_t active) {
+ * tiles, and more when the others do not read all the time. Kinds of tiles follow one another, so
+ * their times add up. */
+static double read_rate(const struct ts__sm *sm, double port, double active) {
   double own = sm->timing[TS_TIMING_l2_chip_bytes_per_cycle] / active, cycles_per_byte = 0;
   double shared_limit = sm->timing[TS_TIMING_l2_shared_bytes_per_cycle];
   double limit = port > shared_limit && own < port ? shared_limit : port;
   const struct ts__sharing *sharing = &sm->plan->sharing;
   for (uint32_t i = 0; i < sharing->count; i++) {
-    double gain = sm->timing[TS_TIMING_l2_sharing_gain] * sharing->readers[i];
-    double rate = own * (gain > 1 ? gain : 1);
+    double rate = own * sharing->gain[i] / sm->plan->l2_load;
     cycles_per_byte += sharing->byte_share[i] / (rate < limit ? rate : limit);
   }
-  return cycles_per_byte > 0 ? 1 / cycles_per_byte : own < port ? own : port;
+  if (cycles_per_byte > 0) return 1 / cycles_per_byte;
+  own /= sm->plan->l2_load;
+  return own < port ? own : port;
+}
+
+/* SMs that the chip's bandwidth is shared with, as seen by a block of the position: those of its
+ * wave, fewer when this SM has more blocks than others. */
+static double sharing_sms(const struct ts__sm *sm, uint32_t position) {
+  const struct ts__plan *plan = sm->plan;
+  uint64_t per_sm = plan->occupancy.blocks_per_sm, wave = position / per_sm;
+  uint64_t resident = per_sm * plan->active_sm_count;
+  uint64_t left =
+      plan->record->block_count > wave * resident ? plan->record->block_count - wave * resident : 1;
+  uint64_t own = plan->sm_block_count - wave * per_sm;
+  if (left > resident) left = resident;
+  if (own > per_sm) own = per_sm;
+  double sms = (double)left / (double)own;
+  return sms < 1 ? 1 : sms;
 }
 
 static void set_rates(struct ts__sm *sm, struct ts__block_state *block) {
   const double *timing = sm->timing;
-  uint32_t per_wave = sm->plan->active_sm_count;
-  uint64_t left = sm->plan->record->block_count - (uint64_t)block->position * per_wave;
-  uint32_t active = left < per_wave ? (uint32_t)left : per_wave;
+  double active = sharing_sms(sm, block->position);
   block->active_sm_count = active;
   double read_port = timing[TS_TIMING_l2_port_bytes_per_cycle];
   double write_port = timing[TS_TIMING_l2_write_bytes_per_cycle];

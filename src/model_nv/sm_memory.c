@@ -89,6 +89,7 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
   double bytes = request->sectors * TS__SECTOR_BYTES;
   if (bytes <= 0) return at;
   ts__serve(&sm->l2, at, bytes / block->l2_read_rate);
+  sm->result->l2_read_cycles += bytes / block->l2_read_rate;
   double done = sm->l2.free_cycle;
   if (request->dram_bytes > 0) {
     ts__serve(&sm->dram, at, request->dram_bytes / block->dram_read_rate);

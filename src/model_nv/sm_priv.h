@@ -36,7 +36,7 @@ struct ts__block_state {
   uint32_t node_capacity;
   double start_cycle;
   double l2_read_rate, l2_write_rate, dram_read_rate, dram_write_rate, atomic_rate;
-  uint32_t active_sm_count;
+  double active_sm_count; /* that share the chip with this block's SM */
   bool is_live;
 };
 
