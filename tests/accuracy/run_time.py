@@ -4,6 +4,7 @@ promises, result files that are resumed. Needs only the standard library."""
 import argparse
 import json
 import os
+import pty
 import subprocess
 import sys
 import tempfile
@@ -137,6 +138,20 @@ def check_compare(checks, folder):
                   f"a case that is not there: {failed}")
 
 
+def check_progress(checks):
+    """On a terminal a bar comes and goes; stdout stays as it is."""
+    terminal, end = pty.openpty()
+    with subprocess.Popen([checks.program, "compare", *GEMMS], stdout=subprocess.PIPE, stderr=end, cwd=ROOT,
+                          text=True) as process:
+        text, _ = process.communicate(timeout=300)
+        os.close(end)
+        told = os.read(terminal, 65536).decode()
+    os.close(terminal)
+    checks.expect("] 1 of 3 variants" in told and "] 3 of 3 variants" in told, f"progress: {told!r}")
+    checks.expect(told.endswith(" " * 76 + "\r"), f"the bar is wiped out: {told!r}")
+    checks.expect(text == checks.run("compare", *GEMMS).stdout, "stdout with a bar")
+
+
 def check_machines(checks):
     names = [row["name"] for row in checks.json("machines")]
     checks.expect(set(names) >= {"a100", "b200", "h100-pcie", "h100-sxm", "h200-sxm", "h800-pcie"}, f"{names}")
@@ -176,6 +191,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_files(checks, folder)
         check_compare(checks, folder)
+    check_progress(checks)
     check_machines(checks)
     check_errors(checks)
     for failure in checks.failures:
