@@ -2,23 +2,34 @@
 #ifndef TS_TESTS_MODEL_RING_H
 #define TS_TESTS_MODEL_RING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 enum { RING_TEXT_BYTES = 1 << 16 };
 
+/* Whose rows a block loads: its own, those of block / group or block % group, or a GEMM's panels. */
+enum ring_pattern { RING_OWN, RING_QUOTIENT, RING_REMAINDER, RING_PANELS };
+
 struct ring {
   const char *measured;
   uint32_t stages, boxes, rows; /* 0 stages: a hand-off through two mbarriers by `rows` threads */
-  uint32_t blocks, rounds, boxes_per_round;
+  uint32_t blocks, rounds;
+  double boxes_per_round; /* the result is cycles a box, or its inverse: bytes a cycle */
+  bool is_rate;
+  enum ring_pattern pattern;
+  uint32_t group;
 };
 
 static const struct ring rings[] = {
 #define RING(name, stages, boxes, rows, blocks)                                                    \
-  {name, stages, boxes, rows, blocks, 8, stages * boxes},
-#define HANDOFF(name, threads) {name, 0, 0, threads, 1, 16, 2},
+  {name, stages, boxes, rows, blocks, 8, stages * boxes, false, RING_OWN, 1},
+#define SHARING(name, pattern, group, stages)                                                      \
+  {name, stages, 2, 128, 132, 8, stages, true, RING_##pattern, group},
+#define HANDOFF(name, threads) {name, 0, 0, threads, 1, 16, 2, false, RING_OWN, 1},
 #include "model/ring.def"
 #undef RING
+#undef SHARING
 #undef HANDOFF
 };
 enum { RING_COUNT = sizeof rings / sizeof *rings };
@@ -27,6 +38,18 @@ enum { RING_COUNT = sizeof rings / sizeof *rings };
   "function \"f\" {\nparam p0 pointer u8 %%0 \"data\"\nparam p1 scalar u32 %%1 \"rounds\"\n"       \
   "param p2 tensormap f16 \"map\"\nshared s0 dynamic u8 align 1024 size 1024\n"                    \
   "shared s1 barrier u64 align 8 size 128\nreg %%0 ptr\nreg %%1 u32\nreg %%9 u32\nreg %%10 u32\n"
+
+/* Rows of the first and the second box in %14 and %23. */
+static inline int ring_write_rows(const struct ring *r, char *text) {
+  static const char *const ops[] = {"div", "div", "rem"};
+  if (r->pattern == RING_PANELS)
+    return sprintf(text,
+                   "%%24 = div u32 %%3, %u\n%%14 = mul u32 %%24, %u\n%%25 = rem u32 %%3, %u\n"
+                   "%%26 = add u32 %%25, 16\n%%23 = mul u32 %%26, %u\n",
+                   r->group, r->rows, r->group, r->rows);
+  return sprintf(text, "%%24 = %s u32 %%3, %u\n%%14 = mul u32 %%24, %u\n%%23 = add u32 %%14, %u\n",
+                 ops[r->pattern], r->group, r->boxes * r->rows, r->rows);
+}
 
 /* Warps 0-3 wait for an empty stage, one lane expects and issues its boxes; warps 4-7 wait for the full
  * one and arrive. Every round is `stages` stages. */
@@ -43,8 +66,9 @@ static inline void ring_write_loads(const struct ring *r, char *text) {
     RING_ADD("region r%u in r4 head b%u\n", 6 + s, 3 + 2 * s);
   RING_ADD("b0 in r0:\n%%2 = sreg u32 {which=tid.x}\n%%3 = sreg u32 {which=ctaid.x}\n"
            "%%9 = mov u32 0\n%%10 = mov u32 0\n%%11 = mov u32 s1\n%%12 = mov u32 s0\n"
-           "%%13 = eq u32 %%2, 0\n%%14 = mul u32 %%3, %u\ncbr %%13, b1, b2, b2\nb1 in r1:\n",
-           r->boxes * r->rows);
+           "%%13 = eq u32 %%2, 0\n");
+  at += (size_t)ring_write_rows(r, text + at);
+  RING_ADD("cbr %%13, b1, b2, b2\nb1 in r1:\n");
   for (uint32_t s = 0; s < r->stages; s++)
     RING_ADD("%%%u = add u32 %%11, %u\nmbarrier.init %%%u, 1\n%%%u = add u32 %%11, %u\n"
              "mbarrier.init %%%u, 128\n",
@@ -66,10 +90,10 @@ static inline void ring_write_loads(const struct ring *r, char *text) {
              r->boxes * bytes);
     for (uint32_t b = 0; b < r->boxes; b++) {
       uint32_t reg = 200 + 10 * s + 3 * b;
-      RING_ADD("%%%u = add u32 %%12, %u\n%%%u = add u32 %%19, %u\n%%%u = add u32 %%14, %u\n"
+      RING_ADD("%%%u = add u32 %%12, %u\n%%%u = add u32 %%19, %u\n"
                "tma.load p2, %%%u, %%%u, %%%u, %%%u\n",
-               reg, (s * r->boxes + b) * bytes, reg + 1, 64 * s, reg + 2, b * r->rows, reg, 140 + s,
-               reg + 1, reg + 2);
+               reg, (s * r->boxes + b) * bytes, reg + 1, 64 * s, reg, 140 + s, reg + 1,
+               b ? 23 : 14);
     }
     RING_ADD("br b%u\n", 5 + 2 * s);
   }

@@ -86,7 +86,7 @@ static inline void sample_open(struct timed *t, const char *text, uint32_t round
 
 static inline void sample_begin(struct timed *t, enum sample_id id, uint32_t rounds) {
   static const char *const texts[] = {SAMPLE_MIX, SAMPLE_COPY, SAMPLE_WGMMA};
-  static const struct ring ring = {"", 3, 2, 32, 0, 0, 0};
+  static const struct ring ring = {.stages = 3, .boxes = 2, .rows = 32, .group = 1};
   char text[RING_TEXT_BYTES];
   if (id == SAMPLE_ID_RING) ring_write(&ring, text);
   sample_open(t, id == SAMPLE_ID_RING ? text : texts[id], rounds);

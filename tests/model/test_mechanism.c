@@ -198,7 +198,8 @@ static double ring_value(const struct ring *ring) {
     finish(&t, ring->blocks, 256, &outcome[i]);
   }
   free(text);
-  return (outcome[1].cycles - outcome[0].cycles) / (ring->rounds * ring->boxes_per_round);
+  double cycles = (outcome[1].cycles - outcome[0].cycles) / (ring->rounds * ring->boxes_per_round);
+  return ring->is_rate ? ring->boxes * 128.0 * ring->rows / cycles : cycles;
 }
 
 /* --- measured values */
