@@ -3,7 +3,7 @@
  * traces/h200/ubench.csv with the measured value. A model within 0.8 to
  * 1.25 of it passes; rows of fault.def are known to be worse and must not get worse still.
  *
- *   test_mechanism [text]     prints the table, only rows whose name contains the text */
+ *   test_model_nv_mechanism [text]     prints the table, only rows whose name contains the text */
 #include "model/ring.h"
 #include "support/suite.h"
 #include "support/timed.h"
