@@ -57,7 +57,7 @@ static enum ts_status run_sm(struct ts_model_nv *model, struct ts__plan *plan, u
   bool has_waves = plan->record->block_count > resident;
   for (int round = 0; has_waves && round < LOAD_ROUNDS; round++) {
     TS_TRY(ts__sm_run(model, plan, index, NULL, arena, result));
-    double load = result->l2_read_cycles / result->end_cycle * plan->l2_load;
+    double load = result->l2_read_cycles / plan->l2_load / result->end_cycle;
     plan->l2_load = load > 1 ? 1 : load > LEAST_LOAD ? load : LEAST_LOAD;
     ts_arena_free(arena);
   }

@@ -213,22 +213,12 @@ static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const st
   return issue_only(sm, warp, op->aux ? sm->timing[TS_TIMING_branch_cycles] : 1, stall);
 }
 
-/* It waits for the warp's cp.async as for its other writes (FITTED on the corpus). */
-static double do_proxy_fence(struct ts__sm *sm, struct ts__warp_state *warp, enum ts_stall *stall) {
-  double cycles = sm->timing[TS_TIMING_fence_cycles];
-  double start = issue_only(sm, warp, cycles, stall);
-  if (warp->last_async <= start) return start;
-  *stall = TS_STALL_COPY;
-  warp->next_cycle = warp->last_async + cycles;
-  return warp->last_async;
-}
-
 static double do_fence(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                        enum ts_stall *stall) {
   double cycles = 1;
   switch (op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT) {
   case TS_OP_fence: cycles = sm->timing[TS_TIMING_fence_gpu_cycles]; break;
-  case TS_OP_fence_proxy_async: return do_proxy_fence(sm, warp, stall);
+  case TS_OP_fence_proxy_async:
   case TS_OP_fence_mbarrier_init: cycles = sm->timing[TS_TIMING_fence_cycles]; break;
   case TS_OP_set_max_nreg: cycles = sm->timing[TS_TIMING_setmaxnreg_cycles]; break;
   default: break;
@@ -493,6 +483,7 @@ static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *w
     later(sm->lsu.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
     later(sm->lsu_sub[sub].free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
     later(sm->shared.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
+    later(sm->tag.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
     break;
   case TS__OP_MMA: later(sm->mma[sub].free_cycle, TS_STALL_TENSOR, &start, stall); break;
   case TS__OP_WAIT:
