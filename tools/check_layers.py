@@ -6,7 +6,7 @@ usage: check_layers.py [ROOT]
 src/       a file may include what its folder's row allows; x_priv.h only inside its own folder
 include/   the public API includes nothing but itself and the C library
 tests/     any header that is not private; test_<module>_*.c and fuzz_<module>_*.c also their own module's private ones
-bench/     any header that is not private
+bench/     the same: bench_<module>_*.c is inside that module
 examples/  the public API only
 
 Prints `file:line: message` for each violation and exits 1 when there is one.
@@ -45,9 +45,9 @@ def module_of(path, rows):
 
 
 def test_module(path, rows):
-    """The module that a unit test is about: test_front_tvm_x.c belongs to front/tvm."""
+    """The module that a test or bench program is about: test_front_tvm_x.c belongs to front/tvm."""
     name = os.path.basename(path)
-    fitting = [f for f in rows if re.match(f"(?:test|fuzz)_{f.replace('/', '_')}(_|\\.)", name)]
+    fitting = [f for f in rows if re.match(f"(?:test|fuzz|bench)_{f.replace('/', '_')}(_|\\.)", name)]
     return max(fitting, key=len, default=None)
 
 

@@ -18,6 +18,7 @@ SOUND = {
     "src/cli/main.c": '#include "tilesim/tilesim.h"\n#include <tilesim/num.h>\n#include <zlib.h>\n',
     "include/tilesim/tilesim.h": '#include "tilesim/num.h"\n#include <stdint.h>\n',
     "tests/unit/test_num_a.c": '#include "num/num_priv.h"\n#include "ir/ir.h"\n#include "support/x.h"\n',
+    "bench/bench_num_a.c": '#include "num/num_priv.h"\n#include "ir/ir.h"\n',
     "examples/e.c": "#include <tilesim/tilesim.h>\n",
 }
 
@@ -58,6 +59,7 @@ class CheckLayers(unittest.TestCase):
     def test_private_header(self):
         self.assert_found("src/ir/y.c", '#include "num/num_priv.h"\n', "private to num")
         self.assert_found("tests/unit/test_ir_a.c", '#include "num/num_priv.h"\n', "private to num")
+        self.assert_found("bench/bench_ir_a.c", '#include "num/num_priv.h"\n', "private to num")
 
     def test_cli_sees_no_internals(self):
         self.assert_found("src/cli/y.c", '#include "base/x.h"\n', "cli must not include base/x.h")

@@ -1,7 +1,7 @@
 /* Speed of event streams: warp instructions a CPU second that address-only runs tell to a sink which
  * keeps nothing, with every block run and with repetitions.
  *
- *   bench_events CASE... */
+ *   bench_api_events CASE... */
 #include "api/api_priv.h"
 
 #include <stdio.h>
