@@ -218,8 +218,8 @@ static double do_fence(struct ts__sm *sm, struct ts__warp_state *warp, const str
   double cycles = 1;
   switch (op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT) {
   case TS_OP_fence: cycles = sm->timing[TS_TIMING_fence_gpu_cycles]; break;
-  case TS_OP_fence_proxy_async:
-  case TS_OP_fence_mbarrier_init: cycles = sm->timing[TS_TIMING_fence_cycles]; break;
+  case TS_OP_fence_proxy_async: cycles = sm->timing[TS_TIMING_fence_cycles]; break;
+  case TS_OP_fence_mbarrier_init: cycles = sm->timing[TS_TIMING_fence_init_cycles]; break;
   case TS_OP_set_max_nreg: cycles = sm->timing[TS_TIMING_setmaxnreg_cycles]; break;
   default: break;
   }

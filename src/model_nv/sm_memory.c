@@ -302,6 +302,10 @@ static double tma_load(struct ts__sm *sm, struct ts__block_state *block,
   double latency = sm->timing[TS_TIMING_l2_latency] +
                    sm->timing[has_map ? TS_TIMING_tma_latency : TS_TIMING_bulk_latency];
   if (copy->is_multicast) latency += sm->timing[TS_TIMING_multicast_extra];
+  /* Boxes that are issued before the tensor map has come wait for it too. */
+  if (has_map && sm->tensor_map_cycle == 0)
+    sm->tensor_map_cycle = at + sm->timing[TS_TIMING_tma_first_extra];
+  if (has_map && at < sm->tensor_map_cycle) latency += sm->tensor_map_cycle - at;
   double done = fed + latency;
   if (outcome && outcome->sector_count > 0) {
     struct request request;

@@ -97,8 +97,9 @@ struct ts__sm {
   struct ts__server mma[TS__SUB_PARTITIONS], lsu_sub[TS__SUB_PARTITIONS];
   struct ts__server tensor, lsu, shared, tag, l2, dram, tma, atomic, fetch, cluster;
   struct ts__l1 *l1;
-  uint8_t *fetched;   /* by chunk of machine code */
-  double drain_cycle; /* all stores so far are in L2 */
+  uint8_t *fetched;        /* by chunk of machine code */
+  double drain_cycle;      /* all stores so far are in L2 */
+  double tensor_map_cycle; /* the first tensor map is there; 0: nobody asked */
 };
 
 /* Serves a request that comes at `cycle` and takes `duration`; answers its start. */
