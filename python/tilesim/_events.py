@@ -41,6 +41,8 @@ class Event(NamedTuple):
     sync_object: int
     sync_phase: int
     cause: int
+    target_block: int
+    """Whose shared memory or mbarrier is acted on; mostly that of the warp."""
     size_bytes: int
     address: int
     lane_stride_bytes: int
@@ -50,6 +52,8 @@ class Event(NamedTuple):
     """Of a tensor map's box, innermost dimension first."""
     box_coordinate: tuple[int, ...] | None = None
     box_stride_bytes: tuple[int, ...] | None = None
+    box_tensor_extent: tuple[int, ...] | None = None
+    """What lies outside is not moved."""
 
 
 _COLUMNS = Event._fields[: Event._fields.index("lane_address")]  # those that are not optional
@@ -118,7 +122,7 @@ def _make_event(reader: _Reader, record: _library.CEvent) -> Event:
     if record.addresses == _ADDRESSES_LANES:
         return event._replace(lane_address=tuple(record.lane_address))
     if record.addresses == _ADDRESSES_BOX:
-        names = ("box_extent", "box_coordinate", "box_stride_bytes")
+        names = ("box_extent", "box_coordinate", "box_stride_bytes", "box_tensor_extent")
         return event._replace(**{name: tuple(getattr(record, name)[: record.box_rank]) for name in names})
     return event
 

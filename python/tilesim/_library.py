@@ -143,6 +143,7 @@ class CEvent(ctypes.Structure):
         ("sync_object", c_uint32),
         ("sync_phase", c_uint32),
         ("cause", c_uint64),
+        ("target_block", c_uint32),
         ("addresses", c_int),
         ("size_bytes", c_uint32),
         ("address", c_uint64),
@@ -152,6 +153,7 @@ class CEvent(ctypes.Structure):
         ("box_extent", c_uint32 * EVENT_BOX_RANK),
         ("box_coordinate", c_int32 * EVENT_BOX_RANK),
         ("box_stride_bytes", c_uint64 * EVENT_BOX_RANK),
+        ("box_tensor_extent", c_uint64 * EVENT_BOX_RANK),
     ]
 
 

@@ -12,7 +12,9 @@
 #include "model_nv/access.h"
 #include "model_nv/model_nv.h"
 
-enum { TS__WARP_LANES = 32, TS__SUB_PARTITIONS = 4, TS__NO_NODE = UINT32_MAX };
+enum { TS__WARP_LANES = 32, TS__SUB_PARTITIONS = 4 };
+
+#define TS__NO_NODE UINT32_MAX
 
 /* --- what instructions cost */
 

@@ -399,8 +399,11 @@ static struct ts_trace_writer *new_writer(struct ts_ctx *ctx) {
     ts_arena_free(&arena);
     return NULL;
   }
-  *writer = (struct ts_trace_writer){
-      .sink = {emit}, .ctx = ctx, .arena = arena, .events = events, .footprints = footprints};
+  *writer = (struct ts_trace_writer){.sink = {.emit = emit},
+                                     .ctx = ctx,
+                                     .arena = arena,
+                                     .events = events,
+                                     .footprints = footprints};
   return writer;
 }
 

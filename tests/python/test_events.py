@@ -31,6 +31,15 @@ def test_table_is_the_same(path):
         np.testing.assert_array_equal(table[name], np.array([getattr(event, name) for event in events]))
 
 
+def test_boxes(traces, tmp_path):
+    tilesim.run(traces / "gemm_multicast", events=tmp_path / "run.tsev")
+    copies = [event for event in tilesim.events(tmp_path / "run.tsev") if event.kind == "copy"]
+    boxes = [event for event in copies if event.op == "tma.load.multicast"]
+    assert {event.box_extent for event in boxes} == {(64, 64)}
+    assert boxes[0].box_tensor_extent == (512, 256) and boxes[0].box_stride_bytes == (2, 1024)
+    assert {(event.block, event.target_block) for event in boxes if event.block == 2} == {(2, 2), (2, 3)}
+
+
 def test_reader_may_stop_early(path):
     iterator = tilesim.events(path)
     assert next(iterator).seq == 0

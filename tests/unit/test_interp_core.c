@@ -434,7 +434,7 @@ static enum ts_status count_event(struct ts_sink *sink, struct ts_event *event,
 
 START_TEST(test_events) {
   struct kernel k;
-  struct counting_sink sink = {.sink = {count_event}};
+  struct counting_sink sink = {.sink = {.emit = count_event}};
   kernel_begin(&k, prefix_text);
   kernel_buffer(&k, "out", TS_DTYPE_u32, 2 * 512);
   k.options.sink = &sink.sink;
