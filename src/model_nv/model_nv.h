@@ -10,6 +10,7 @@ struct ts_model_nv_options {
   const struct ts_machine *machine;
   uint32_t registers_per_thread; /* 0: the code's estimate */
   struct ts_span_sink *spans;    /* NULL: nobody listens */
+  uint64_t record_limit_bytes;   /* what events may take in memory, beyond it TS_LIMIT; 0: 1 GiB */
 };
 
 /* The program is only read while the model is open. TS_UNSUPPORTED when the machine lacks a constant

@@ -63,8 +63,8 @@ enum ts__op_kind {
   TS__OP_WGMMA,   /* payload: node of its group */
   TS__OP_TCGEN05, /* payload: node or none */
   TS__OP_TMEM,    /* aux: bytes per lane */
-  TS__OP_ARRIVE,  /* payload: node, or none */
-  TS__OP_WAIT,    /* payload: node, or none */
+  TS__OP_ARRIVE,  /* payload: node, or none; aux: 1 between blocks of a cluster */
+  TS__OP_WAIT,    /* payload: node, or none; aux: enum ts_sync_kind; aux2: 1 sources only */
   TS__OP_FENCE,
   TS__OP_BRANCH, /* aux: 1 when it closes a loop */
   TS__OP_END
@@ -94,8 +94,11 @@ struct ts__copy_op {
   uint32_t node;
   uint32_t bytes; /* that land, fill included */
   uint8_t kind;   /* enum ts__copy_kind */
-  bool is_multicast, is_reduce;
+  bool is_multicast;
+  bool is_received; /* another block of the cluster has asked for it */
+  uint8_t reserved; /* 0: copies are compared as bytes */
 };
+_Static_assert(sizeof(struct ts__copy_op) == 16, "without gaps");
 
 /* A point that warps wait for: complete when `expected` contributions are in. */
 struct ts__node {
@@ -105,6 +108,7 @@ struct ts__node {
   uint8_t stall;     /* enum ts_stall of its waiters */
   uint16_t arriving_warps;
 };
+_Static_assert(sizeof(struct ts__node) == 12, "without gaps");
 
 struct ts__warp_ops {
   uint32_t first, count;

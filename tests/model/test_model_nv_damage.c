@@ -1,6 +1,7 @@
-/* Event streams that no run makes, as a file may hold them: the model must answer with a status, in
- * bounded time, whatever the reader lets pass (trace/reader.c: event_problem). And memory that runs
- * out at any allocation. */
+/* Event streams that no run makes, as a file may hold them: the model must
+ * answer with a status, in bounded time, whatever the reader lets pass
+ * (trace/reader.c: event_problem). And memory that runs out at any allocation.
+ */
 #include "model/sample.h"
 #include "support/failing_allocator.h"
 #include "support/suite.h"
@@ -84,6 +85,14 @@ static void expect_answer(struct fixture *x, enum ts_status status) {
   if (status != TS_OK) ck_assert_uint_gt(x->t.kernel.diags.items.count, 0);
 }
 
+static struct record *find(struct tape *tape, enum ts_event_kind kind, enum ts_sync_kind sync) {
+  for (size_t i = 0; i < tape->count; i++)
+    if (tape->records[i].event.kind == kind && tape->records[i].event.sync_kind == sync)
+      return &tape->records[i];
+  ck_abort_msg("the sample has no such event");
+  return NULL;
+}
+
 /* --- single faults */
 
 START_TEST(test_undamaged) {
@@ -91,6 +100,47 @@ START_TEST(test_undamaged) {
     struct fixture x;
     begin(&x, id);
     ck_assert_int_eq(play(&x.t.kernel.ctx, &x, &x.tape), TS_OK);
+    end(&x);
+  }
+}
+END_TEST
+
+/* A wait for a group far beyond those that were closed. */
+START_TEST(test_far_group) {
+  static const uint32_t groups[] = {100, 1000000, 1u << 31, UINT32_MAX - 1};
+  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+    struct fixture x;
+    begin(&x, SAMPLE_ID_COPY);
+    find(&x.tape, TS_EVENT_WAIT, TS_SYNC_CP_ASYNC_GROUP)->event.sync_object = groups[i];
+    expect_answer(&x, play(&x.t.kernel.ctx, &x, &x.tape));
+    end(&x);
+  }
+}
+END_TEST
+
+START_TEST(test_unknown_block) {
+  static const uint32_t blocks[] = {GRID, 1000, 1u << 31, UINT32_MAX - 1};
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+    struct fixture x;
+    begin(&x, SAMPLE_ID_MIX);
+    for (size_t r = 0; r < x.tape.count; r++)
+      if (x.tape.records[r].event.block == GRID - 1) x.tape.records[r].event.block = blocks[i];
+    ck_assert_int_eq(play(&x.t.kernel.ctx, &x, &x.tape), TS_BAD_INPUT);
+    end(&x);
+  }
+}
+END_TEST
+
+START_TEST(test_warps_of_a_block) {
+  static const uint32_t counts[] = {0, 1, 3, 5, 33, 65535, 1u << 24, UINT32_MAX};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    struct fixture x;
+    begin(&x, SAMPLE_ID_MIX);
+    for (size_t r = 0; r < x.tape.count; r++)
+      if (x.tape.records[r].event.kind == TS_EVENT_BLOCK) x.tape.records[r].event.work = counts[i];
+    enum ts_status status = play(&x.t.kernel.ctx, &x, &x.tape);
+    ck_assert_msg(status == TS_BAD_INPUT || status == TS_LIMIT, "%u warps: %s", counts[i],
+                  ts_status_text(status));
     end(&x);
   }
 }
@@ -113,7 +163,8 @@ START_TEST(test_wait_before_arrival) {
 }
 END_TEST
 
-/* A box of 2^31 rows, of which a tensor of as many is behind; rows that are far apart. */
+/* A box of 2^31 rows, of which a tensor of as many is behind; rows that are far
+ * apart. */
 START_TEST(test_huge_boxes) {
   struct fixture x;
   begin(&x, SAMPLE_ID_RING);
@@ -166,18 +217,17 @@ static void damage_footprint(struct record *record, uint64_t *state) {
 static void damage_event(const struct fixture *x, struct record *record, uint64_t *state) {
   struct ts_event *event = &record->event;
   uint32_t insns = x->t.function.insn_count;
-  if (event->block == UINT32_MAX || event->kind == TS_EVENT_BLOCK) return;
   switch (draw(state) % 13) {
   case 0: event->kind = (uint8_t)(draw(state) % TS_EVENT_KIND_COUNT); break;
   case 1: event->sync_kind = (uint8_t)(draw(state) % (TS_SYNC_CLUSTER + 1)); break;
   case 2: event->insn = draw(state) % 4 ? draw(state) % insns : UINT32_MAX; break;
   case 3: event->op = (uint16_t)(draw(state) % TS_OP_COUNT); break;
   case 4: event->warp = (uint16_t)draw_word(state, event->warp); break;
-  case 5: event->block = draw(state) % GRID; break;
+  case 5: event->block = draw_word(state, event->block); break;
   case 6: event->mask = draw_word(state, event->mask); break;
   case 7: event->bytes = draw_word(state, event->bytes); break;
   case 8: event->work = draw_word(state, event->work) % 65536; break;
-  case 9: event->sync_object = draw_word(state, event->sync_object) % 1000; break;
+  case 9: event->sync_object = draw_word(state, event->sync_object) % 100000; break;
   case 10: event->sync_phase = draw_word(state, event->sync_phase); break;
   case 11: event->lanes = (uint8_t)draw(state); break;
   default: damage_footprint(record, state); break;
@@ -188,13 +238,12 @@ static void damage_event(const struct fixture *x, struct record *record, uint64_
 static void damage_order(struct tape *tape, uint64_t *state) {
   size_t at = 1 + draw(state) % (tape->count - 2);
   struct record moved = tape->records[at];
-  if (moved.event.kind == TS_EVENT_BLOCK) return;
   switch (draw(state) % 3) {
   case 0:
     memmove(&tape->records[at], &tape->records[at + 1],
             (--tape->count - at) * sizeof *tape->records);
     break;
-  case 1: tape->records[1 + draw(state) % (tape->count - 1)] = moved; break;
+  case 1: tape->records[draw(state) % tape->count] = moved; break;
   default:
     tape->records[at] = tape->records[at + 1];
     tape->records[at + 1] = moved;
@@ -235,8 +284,7 @@ END_TEST
 
 /* --- memory */
 
-/* Every allocation of the model may fail: TS_NO_MEMORY, or a stream that is kept twice, and nothing
- * is lost. */
+/* Every allocation of the model may fail: TS_NO_MEMORY, and nothing is lost. */
 START_TEST(test_short_memory) {
   for (enum sample_id id = 0; id < SAMPLE_COUNT; id++) {
     struct fixture x;
@@ -246,7 +294,7 @@ START_TEST(test_short_memory) {
     for (uint64_t n = 1; failing_allocator_next(&memory, n); n++) {
       struct ts_ctx ctx = {&memory.allocator, &x.t.kernel.diags};
       enum ts_status status = play(&ctx, &x, &x.tape);
-      ck_assert(status == TS_OK || (memory.failed && status == TS_NO_MEMORY));
+      ck_assert_int_eq(status, memory.failed ? TS_NO_MEMORY : TS_OK);
     }
     end(&x);
   }
@@ -254,7 +302,8 @@ START_TEST(test_short_memory) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("damage", test_undamaged, test_wait_before_arrival, test_huge_boxes,
+  return RUN_TESTS("damage", test_undamaged, test_far_group, test_unknown_block,
+                   test_warps_of_a_block, test_wait_before_arrival, test_huge_boxes,
                    test_damaged_mix, test_damaged_copy, test_damaged_wgmma, test_damaged_ring,
                    test_short_memory);
 }
