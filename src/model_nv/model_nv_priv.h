@@ -95,7 +95,7 @@ struct ts__copy_op {
   uint32_t bytes; /* that land, fill included */
   uint8_t kind;   /* enum ts__copy_kind */
   bool is_multicast;
-  bool is_received; /* another block of the cluster has asked for it */
+  bool is_passive;  /* comes with the request of a peer, or of the copy before (multicast) */
   uint8_t reserved; /* 0: copies are compared as bytes */
 };
 _Static_assert(sizeof(struct ts__copy_op) == 16, "without gaps");

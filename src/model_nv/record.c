@@ -298,7 +298,7 @@ static enum ts_status receive(struct ts_model_nv *model, const struct ts_code *c
   if (op.kind == TS__OP_COPY) {
     copy.node = op.payload;
     copy.access = UINT32_MAX;
-    copy.is_received = true;
+    copy.is_passive = true;
     op.payload = (uint32_t)builder->copies.count;
     if (ts_vec_push(&builder->copies, &model->recorder->allocator, copy))
       return ts__record_no_memory(model);
@@ -352,6 +352,7 @@ static enum ts_status copy_event(struct ts_model_nv *model, const struct ts_code
                              .kind = (uint8_t)kind,
                              .is_multicast = event->op == TS_OP_tma_load_multicast ||
                                              event->op == TS_OP_bulk_load_multicast};
+  copy.is_passive = copy.is_multicast && event->work == 0;
   TS_TRY(copy_node(model, builder, warp, event, &copy.node));
   if (footprint && footprint->space == TS_SPACE_GLOBAL && event->work > 0)
     TS_TRY(add_access(model, builder, event, footprint, is_store, false, true, &copy.access));

@@ -97,17 +97,22 @@ static double wake_cycles(const struct ts__sm *sm, const struct ts__node *node) 
   }
 }
 
-/* The cycle at which the node and those before it are complete; false: not known yet. */
-static bool node_cycle(const struct ts__block_state *block, uint32_t node, double *cycle) {
-  *cycle = 0;
+/* The cycle at which the node and those before it are complete, or, for a wait for the sources only,
+ * have been read; false: not known yet. */
+static bool node_cycle(const struct ts__block_state *block, uint32_t node, bool sources_only,
+                       double *cycle) {
+  double done = 0, read = 0;
   for (uint32_t at = node; at != TS__NO_NODE; at = block->stream->nodes[at].previous) {
     const struct ts__node_state *state = &block->nodes[at];
     if (state->remaining) return false;
-    if (state->cycle > *cycle) *cycle = state->cycle;
+    if (state->cycle > done) done = state->cycle;
+    if (state->read_cycle > read) read = state->read_cycle;
     if (state->is_folded) break;
   }
-  block->nodes[node].cycle = *cycle;
+  block->nodes[node].cycle = done;
+  block->nodes[node].read_cycle = read;
   block->nodes[node].is_folded = true;
+  *cycle = sources_only ? read : done;
   return true;
 }
 
@@ -239,6 +244,7 @@ static double do_arrive(struct ts__sm *sm, struct ts__warp_state *warp, const st
     uint16_t what = op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT;
     bool is_deferred = what == TS_OP_cp_async_mbarrier || what == TS_OP_tcgen05_commit;
     if (is_deferred && warp->last_async > done) done = warp->last_async;
+    if (op->aux) done += sm->timing[TS_TIMING_cluster_latency];
   }
   ts__node_contribute(sm, block, op->payload, 1, done);
   return start;
@@ -265,7 +271,7 @@ static bool do_wait(struct ts__sm *sm, struct ts__warp_state *warp, const struct
     *start = issue_only(sm, warp, poll, stall);
     return true;
   }
-  if (!node_cycle(block, op->payload, &cycle)) {
+  if (!node_cycle(block, op->payload, op->aux2, &cycle)) {
     add_waiter(sm, warp, incomplete_node(block, op->payload));
     return false;
   }

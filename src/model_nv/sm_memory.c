@@ -278,11 +278,13 @@ static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const str
   return issued;
 }
 
-/* A box, or a bulk copy, through the TMA engine; answers when its last byte is asked for. */
+/* A box, or a bulk copy, through the TMA engine; answers when its last byte is asked for. What comes
+ * with another request takes nothing from the engine, but is not there before it. */
 static double engine(struct ts__sm *sm, const struct ts__copy_op *copy,
                      const struct ts__access *access, double at) {
   const double *timing = sm->timing;
   double rows = 1, feed = copy->bytes / timing[TS_TIMING_tma_bytes_per_cycle];
+  if (copy->is_passive) return at + feed > sm->tma.free_cycle ? at + feed : sm->tma.free_cycle;
   for (uint32_t i = 1; access && i < access->footprint.rank; i++)
     rows *= access->footprint.extent[i];
   if (feed < rows * timing[TS_TIMING_tma_row_cycles])
@@ -317,6 +319,7 @@ static double tma_load(struct ts__sm *sm, struct ts__block_state *block,
   return done;
 }
 
+/* Answers when the bytes have been written; the source is free when the engine has read it. */
 static double tma_store(struct ts__sm *sm, struct ts__block_state *block,
                         const struct ts__copy_op *copy, double at) {
   const struct ts__l2_outcome *outcome =
@@ -324,6 +327,8 @@ static double tma_store(struct ts__sm *sm, struct ts__block_state *block,
   const struct ts__access *access =
       copy->access != UINT32_MAX ? &block->stream->accesses[copy->access] : NULL;
   double fed = engine(sm, copy, access, at);
+  double *read_cycle = &block->nodes[copy->node].read_cycle;
+  if (fed > *read_cycle) *read_cycle = fed;
   double sectors = outcome ? outcome->sector_count : copy->bytes / TS__SECTOR_BYTES;
   double done = write_l2(sm, block, sectors, fed);
   return (done > fed ? done : fed) + sm->timing[TS_TIMING_tma_store_latency];
@@ -334,10 +339,13 @@ double ts__do_copy(struct ts__sm *sm, struct ts__warp_state *warp, const struct 
   struct ts__block_state *block = &sm->blocks[warp->block];
   const struct ts__copy_op *copy = &block->stream->copies[op->payload];
   if (copy->kind == TS__COPY_ASYNC) return cp_async(sm, warp, op, copy, stall);
-  struct ts__server *issue = &sm->issue[warp->sub];
-  if (issue->free_cycle > warp->candidate) *stall = TS_STALL_ISSUE;
-  double start = ts__serve(issue, warp->candidate, 1), done;
-  warp->next_cycle = start + sm->timing[TS_TIMING_tma_issue];
+  double start = warp->candidate, done;
+  if (!copy->is_passive) {
+    struct ts__server *issue = &sm->issue[warp->sub];
+    if (issue->free_cycle > warp->candidate) *stall = TS_STALL_ISSUE;
+    start = ts__serve(issue, warp->candidate, 1);
+    warp->next_cycle = start + sm->timing[TS_TIMING_tma_issue];
+  }
   switch ((enum ts__copy_kind)copy->kind) {
   case TS__COPY_TMA_STORE:
   case TS__COPY_BULK_STORE: done = tma_store(sm, block, copy, warp->next_cycle); break;

@@ -23,7 +23,8 @@ struct ts__node_state {
   uint32_t remaining;
   uint32_t first_waiter; /* 1 + warp slot, chained through ts__warp_state.next_waiter */
   double cycle;          /* of the latest contribution */
-  bool is_folded;        /* cycle counts the nodes before it too */
+  double read_cycle;     /* bulk groups: the sources of all stores have been read */
+  bool is_folded;        /* the cycles count the nodes before it too */
 };
 
 struct ts__block_state {
