@@ -118,6 +118,17 @@ START_TEST(test_far_group) {
 }
 END_TEST
 
+/* Events of a launch that has not begun. */
+START_TEST(test_lost_launch) {
+  struct fixture x;
+  begin(&x, SAMPLE_ID_MIX);
+  ck_assert_int_eq(x.tape.records[0].event.kind, TS_EVENT_LAUNCH);
+  struct tape rest = {.records = x.tape.records + 1, .count = x.tape.count - 1};
+  ck_assert_int_eq(play(&x.t.kernel.ctx, &x, &rest), TS_BAD_INPUT);
+  end(&x);
+}
+END_TEST
+
 START_TEST(test_unknown_block) {
   static const uint32_t blocks[] = {GRID, 1000, 1u << 31, UINT32_MAX - 1};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
@@ -302,7 +313,7 @@ START_TEST(test_short_memory) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("damage", test_undamaged, test_far_group, test_unknown_block,
+  return RUN_TESTS("damage", test_undamaged, test_far_group, test_lost_launch, test_unknown_block,
                    test_warps_of_a_block, test_wait_before_arrival, test_huge_boxes,
                    test_damaged_mix, test_damaged_copy, test_damaged_wgmma, test_damaged_ring,
                    test_short_memory);
