@@ -190,6 +190,7 @@ struct ts__plan {
   double miss_share;                      /* DRAM read sectors per L2 read sector, whole launch */
   double write_back_share;                /* DRAM write sectors per L2 write sector */
   struct ts__sharing sharing;
+  bool is_warm;   /* the same launch has just run */
   double l2_load; /* share of the time that SMs read from L2; 1 while they go in step */
   struct ts__l2_totals totals;
 };
@@ -205,8 +206,9 @@ struct ts__role_sum {
 };
 
 struct ts__sm_result {
-  double end_cycle;                 /* last block's end, stores drained */
-  double l2_read_cycles;            /* busy with reads, at the rate of the plan */
+  double end_cycle;      /* last block's end, stores drained */
+  double tensor_load;    /* cycles at the tensor cores' full rate that the products would take */
+  double l2_read_cycles; /* busy with reads, at the rate of the plan */
   double busy[TS_MODEL_UNIT_COUNT]; /* busy cycles of each unit, 4 sub-partitions summed */
   struct ts__role_sum *warps;       /* per warp of a block, summed over blocks */
   uint32_t warp_count;

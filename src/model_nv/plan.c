@@ -136,9 +136,14 @@ static double gain_of(struct ts_model_nv *model, const struct ts__plan *plan, do
   double gain = ts__constant(model, TS_TIMING_l2_sharing_gain) * readers;
   uint64_t resident = (uint64_t)plan->active_sm_count * plan->occupancy.blocks_per_sm;
   if (gain <= 1) return 1;
-  if (plan->record->block_count > resident)
-    gain = 1 + (gain - 1) * ts__constant(model, TS_TIMING_l2_drift_share);
-  return is_box ? gain : 1 + (gain - 1) * ts__constant(model, TS_TIMING_l2_thread_share);
+  bool has_drifted = plan->record->block_count > resident;
+  double share = 1;
+  if (!is_box)
+    share = ts__constant(model,
+                         has_drifted ? TS_TIMING_l2_thread_drift_share : TS_TIMING_l2_thread_share);
+  else if (has_drifted)
+    share = ts__constant(model, TS_TIMING_l2_drift_share);
+  return 1 + (gain - 1) * share;
 }
 
 /* Blocks of the first GPC's that read each place, mean over the places. */
@@ -250,5 +255,6 @@ enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_
   TS_TRY(assign_blocks(model, plan));
   find_sharing(model, plan);
   plan->l2_load = 1;
+  plan->is_warm = is_warm;
   return run_l2(model, is_warm, plan);
 }

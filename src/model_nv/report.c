@@ -148,8 +148,7 @@ double ts__clock_mhz(const struct ts_model_nv *model, const struct ts__plan *pla
                      const struct ts__sm_result *result) {
   double blocks =
       (double)plan->record->block_count / ((double)plan->sm_block_count * model->machine->sm_count);
-  double use =
-      result->end_cycle > 0 ? result->busy[TS_MODEL_UNIT_TENSOR] * blocks / result->end_cycle : 0;
+  double use = result->end_cycle > 0 ? result->tensor_load * blocks / result->end_cycle : 0;
   return ts__constant(model, TS_TIMING_sm_clock) *
          (1 - ts__constant(model, TS_TIMING_tensor_clock_drop) * (use < 1 ? use : 1));
 }

@@ -628,6 +628,12 @@ static void collect_busy(const struct ts__sm *sm) {
         (pipe[TS__PIPE_XU].busy_cycles + pipe[TS__PIPE_CVT].busy_cycles) / TS__SUB_PARTITIONS;
     busy[TS_MODEL_UNIT_TENSOR] += sm->mma[s].busy_cycles / TS__SUB_PARTITIONS;
   }
+  double mma_rate = sm->timing[TS_TIMING_mma_macs_per_cycle] * TS__SUB_PARTITIONS;
+  double wgmma_rate = sm->timing[TS_TIMING_wgmma_macs_per_cycle];
+  sm->result->tensor_load = sm->tensor.busy_cycles;
+  if (busy[TS_MODEL_UNIT_TENSOR] > 0)
+    sm->result->tensor_load +=
+        busy[TS_MODEL_UNIT_TENSOR] * (wgmma_rate > mma_rate ? mma_rate / wgmma_rate : 1);
   busy[TS_MODEL_UNIT_TENSOR] += sm->tensor.busy_cycles;
   busy[TS_MODEL_UNIT_LSU] = sm->lsu.busy_cycles;
   busy[TS_MODEL_UNIT_SHARED] = sm->shared.busy_cycles;
@@ -663,6 +669,7 @@ enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan
   double at = sm->timing[TS_TIMING_kernel_start];
   if (plan->active_sm_count > sm->timing[TS_TIMING_l2_gpc_sms])
     at += sm->timing[TS_TIMING_kernel_spread];
+  if (!plan->is_warm) at += sm->timing[TS_TIMING_kernel_start_cold];
   for (uint32_t i = 0; i < slots; i++)
     TS_TRY(start_block(sm, i, at));
   TS_TRY(run_warps(sm));

@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+enum { FIRST_TOUCH_CYCLES = 800 }; /* GUESS: after a block's start its accesses are first ones */
+
 /* A warp instruction goes to the load/store unit: an issue slot, and one more when its address has
  * to be computed. Answers its start at the unit. */
 static double to_lsu(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
@@ -96,6 +98,9 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
     if (request->sees_miss && sm->dram.free_cycle > done) done = sm->dram.free_cycle;
   }
   if (request->sees_miss) latency += timing[TS_TIMING_dram_latency] - timing[TS_TIMING_l2_latency];
+  if (!sm->plan->is_warm && block->position < sm->plan->occupancy.blocks_per_sm &&
+      at < block->start_cycle + FIRST_TOUCH_CYCLES)
+    latency += timing[TS_TIMING_first_touch_cold];
   if (request->lines > 1) latency += timing[TS_TIMING_l2_far_extra];
   return done + latency;
 }
