@@ -9,18 +9,21 @@ enum type_class { CLASS_F32, CLASS_F16, CLASS_F64, CLASS_I32, CLASS_I64, CLASS_A
 struct cost_row {
   uint16_t op;
   uint8_t class, pipe;
-  bool is_approx;
+  bool is_approx, is_serial;
   uint16_t slots, xu_slots, depth;
 };
 
 static const struct cost_row rows[] = {
 #define COST(op, class, pipe, slots, xu_slots, depth)                                              \
-  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, false, slots, xu_slots, depth},
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, false, false, slots, xu_slots, depth},
 #define APPROX(op, class, pipe, slots, xu_slots, depth)                                            \
-  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, true, slots, xu_slots, depth},
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, true, false, slots, xu_slots, depth},
+#define SERIAL(op, class, pipe, slots, xu_slots, depth)                                            \
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, false, true, slots, xu_slots, depth},
 #include "model_nv/cost.def"
 #undef COST
 #undef APPROX
+#undef SERIAL
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
@@ -103,11 +106,15 @@ bool ts__cost_find(const struct ts_machine *machine, const struct ts_code_insn *
   const struct cost_row *row = find_row(insn);
   if (!row) return has_mechanism((enum ts_op)insn->op);
   uint32_t units = units_of(class_of(insn->dtype), insn->lanes);
+  /* Without fast math the approximate forms test for subnormal arguments and scale them. */
+  uint32_t scaling = insn->approx == TS_CODE_APPROX_SUBNORMAL ? 3 : 0;
   cost->pipe = row->pipe;
-  cost->pipe_slots = (uint16_t)(row->slots * units);
+  cost->pipe_slots = (uint16_t)((row->slots + scaling) * units);
   cost->xu_slots = (uint16_t)(row->xu_slots * units);
   cost->slots = (uint16_t)(cost->pipe_slots + cost->xu_slots);
-  cost->latency = (float)row->depth * pipe_latency(machine, (enum ts__pipe)row->pipe);
+  float depth = (float)(row->depth + (scaling ? 2 : 0));
+  cost->latency = depth * pipe_latency(machine, (enum ts__pipe)row->pipe);
   if (row->xu_slots) cost->latency += (float)machine->timing[TS_TIMING_xu_latency];
+  if (row->is_serial) cost->serial_cycles = cost->latency * (float)units;
   return true;
 }

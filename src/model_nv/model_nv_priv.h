@@ -38,6 +38,7 @@ struct ts__cost {
   uint16_t slots, pipe_slots;
   uint16_t xu_slots; /* those that go through the special function unit as well */
   float latency;
+  float serial_cycles; /* the warp goes on only after these; 0: when all is issued */
 };
 /* False: the op has no cost row. */
 bool ts__cost_find(const struct ts_machine *machine, const struct ts_code_insn *insn,

@@ -193,6 +193,7 @@ static double do_alu(struct ts__sm *sm, struct ts__warp_state *warp, const struc
   double span = cost->slots;
   if (pipe_cycles - interval + 1 > span) span = pipe_cycles - interval + 1;
   if (xu_cycles - xu_interval + 1 > span) span = xu_cycles - xu_interval + 1;
+  if (cost->serial_cycles > span) span = cost->serial_cycles;
   warp->next_cycle = start + span;
   bool is_slow = cost->xu_slots || cost->pipe == TS__PIPE_XU;
   ts__define(sm, warp, op, warp->next_cycle - 1 + cost->latency,
@@ -215,7 +216,13 @@ static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const st
   bool is_free =
       op->insn < sm->code->insn_count && (sm->code->insns[op->insn].flags & TS_CODE_FREE) != 0;
   if (is_free) return warp->candidate;
-  return issue_only(sm, warp, op->aux ? sm->timing[TS_TIMING_branch_cycles] : 1, stall);
+  double start = issue_only(sm, warp, op->aux ? sm->timing[TS_TIMING_branch_cycles] : 1, stall);
+  if (!op->aux) return start;
+  /* A loop's body takes a while however short it is. */
+  double least = warp->loop_cycle + sm->timing[TS_TIMING_loop_cycles];
+  if (warp->loop_cycle > 0 && warp->next_cycle < least) warp->next_cycle = least;
+  warp->loop_cycle = warp->next_cycle;
+  return start;
 }
 
 static double do_fence(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,

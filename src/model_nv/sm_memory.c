@@ -285,10 +285,15 @@ static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const str
 
 /* A box, or a bulk copy, through the TMA engine; answers when its last byte is asked for. What comes
  * with another request takes nothing from the engine, but is not there before it. */
-static double engine(struct ts__sm *sm, const struct ts__copy_op *copy,
-                     const struct ts__access *access, double at) {
+static double engine(struct ts__sm *sm, const struct ts__block_state *block,
+                     const struct ts__copy_op *copy, double at) {
   const double *timing = sm->timing;
-  double rows = 1, feed = copy->bytes / timing[TS_TIMING_tma_bytes_per_cycle];
+  bool has_access = copy->access != UINT32_MAX;
+  const struct ts__access *access = has_access ? &block->stream->accesses[copy->access] : NULL;
+  double lines = has_access ? block->outcomes[copy->access].line_count : 0;
+  /* Rows that are not aligned to lines ask for more of these. */
+  double bytes = lines * TS__LINE_BYTES > copy->bytes ? lines * TS__LINE_BYTES : copy->bytes;
+  double rows = 1, feed = bytes / timing[TS_TIMING_tma_bytes_per_cycle];
   if (copy->is_passive) return at + feed > sm->tma.free_cycle ? at + feed : sm->tma.free_cycle;
   for (uint32_t i = 1; access && i < access->footprint.rank; i++)
     rows *= access->footprint.extent[i];
@@ -303,9 +308,7 @@ static double tma_load(struct ts__sm *sm, struct ts__block_state *block,
   const struct ts__l2_outcome *outcome =
       copy->access != UINT32_MAX ? &block->outcomes[copy->access] : NULL;
   bool has_map = copy->kind == TS__COPY_TMA_LOAD;
-  const struct ts__access *access =
-      copy->access != UINT32_MAX ? &block->stream->accesses[copy->access] : NULL;
-  double fed = engine(sm, copy, access, at);
+  double fed = engine(sm, block, copy, at);
   double latency = sm->timing[TS_TIMING_l2_latency] +
                    sm->timing[has_map ? TS_TIMING_tma_latency : TS_TIMING_bulk_latency];
   if (copy->is_multicast) latency += sm->timing[TS_TIMING_multicast_extra];
@@ -329,9 +332,7 @@ static double tma_store(struct ts__sm *sm, struct ts__block_state *block,
                         const struct ts__copy_op *copy, double at) {
   const struct ts__l2_outcome *outcome =
       copy->access != UINT32_MAX ? &block->outcomes[copy->access] : NULL;
-  const struct ts__access *access =
-      copy->access != UINT32_MAX ? &block->stream->accesses[copy->access] : NULL;
-  double fed = engine(sm, copy, access, at);
+  double fed = engine(sm, block, copy, at);
   double *read_cycle = &block->nodes[copy->node].read_cycle;
   if (fed > *read_cycle) *read_cycle = fed;
   double sectors = outcome ? outcome->sector_count : copy->bytes / TS__SECTOR_BYTES;
