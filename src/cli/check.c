@@ -122,7 +122,7 @@ const struct cli_command cli_command_check = {
     .synopsis = "check CASE [options]",
     .summary = "run a case folder with all hazard checks",
     .example = "tilesim check traces/gemm_seed\n"
-               "         tilesim check traces/gemm_seed --schedule explore:20 --format sarif",
+               "         tilesim check traces/softmax --schedule explore:20 --format sarif",
     .operand = "CASE",
     .options = options,
     .run = check,

@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words from column `column` on, in lines of at most 80 columns where words allow it. */
+/* Words from column `column` on, in lines of at most 80 columns: a longer word begins further left. */
 static void print_wrapped(FILE *stream, const char *text, size_t column) {
   enum { WIDTH = 80 };
   size_t at = column;
   for (text += strspn(text, " \n"); *text; text += strspn(text, " \n")) {
     size_t length = strcspn(text, " \n");
     if (at > column && at + 1 + length > WIDTH) {
-      fprintf(stream, "\n%*s", (int)column, "");
-      at = column;
+      at = length < WIDTH && column + length > WIDTH ? WIDTH - length : column;
+      fprintf(stream, "\n%*s", (int)at, "");
     }
     at += (size_t)fprintf(stream, "%s%.*s", at > column ? " " : "", (int)length, text);
     text += length;
