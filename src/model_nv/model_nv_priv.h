@@ -64,7 +64,7 @@ enum ts__op_kind {
   TS__OP_WGMMA,   /* payload: node of its group */
   TS__OP_TCGEN05, /* payload: node or none */
   TS__OP_TMEM,    /* aux: bytes per lane */
-  TS__OP_ARRIVE,  /* payload: node, or none; aux: 1 between blocks of a cluster */
+  TS__OP_ARRIVE,  /* payload: node, or none; aux: 1 between blocks of a cluster; aux2: 1 a peer's */
   TS__OP_WAIT,    /* payload: node, or none; aux: enum ts_sync_kind; aux2: 1 sources only */
   TS__OP_FENCE,
   TS__OP_BRANCH, /* aux: 1 when it closes a loop */

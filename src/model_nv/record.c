@@ -295,6 +295,7 @@ static enum ts_status receive(struct ts_model_nv *model, const struct ts_code *c
   TS_TRY(ts__find_node(model, builder, key, stall, &op.payload));
   builder->nodes.data[op.payload].expected++;
   builder->has_received = true;
+  op.aux2 = 1;
   if (op.kind == TS__OP_COPY) {
     copy.node = op.payload;
     copy.access = UINT32_MAX;

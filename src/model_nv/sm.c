@@ -241,7 +241,7 @@ static double do_fence(struct ts__sm *sm, struct ts__warp_state *warp, const str
 static double do_arrive(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                         enum ts_stall *stall) {
   struct ts__block_state *block = &sm->blocks[warp->block];
-  double start = issue_only(sm, warp, 1, stall);
+  double start = op->aux2 ? warp->candidate : issue_only(sm, warp, 1, stall);
   if (op->payload == TS__NO_NODE) return start;
   double done = start;
   if (block->stream->nodes[op->payload].sync_kind == TS_SYNC_MBARRIER) {

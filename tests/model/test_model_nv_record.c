@@ -7,9 +7,8 @@
 enum { WARPS = 2 };
 #define NONE UINT32_MAX
 
-static const char kernel_body[] =
-    "function \"f\" {\nparam p0 pointer u8 %0 \"data\"\nreg %0 ptr\n"
-    "b0 in r0:\n%1 = sreg u32 {which=tid.x}\nexit\n}\n";
+static const char kernel_body[] = "function \"f\" {\nparam p0 pointer u8 %0 \"data\"\nreg %0 ptr\n"
+                                  "b0 in r0:\n%1 = sreg u32 {which=tid.x}\nexit\n}\n";
 
 /* A model of a launch of `grid` blocks of two warps, to which a test tells events. */
 struct told {
