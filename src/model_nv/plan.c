@@ -10,6 +10,7 @@
 enum {
   IN_FLIGHT_ACCESSES = 8, /* GUESS: of a block within one DRAM latency */
   SHARED_READS = 4,       /* GUESS: reads of a line from which on tiles count as shared */
+  NEIGHBOUR_LIMIT = 128,
   DEAL_LIMIT = 1u << 16,  /* blocks of several kinds that are dealt out one by one */
   SAMPLE_LINES = 1u << 22 /* lines that the L2 pass looks at, about */
 };
@@ -146,17 +147,31 @@ static double gain_of(struct ts_model_nv *model, const struct ts__plan *plan, do
   return 1 + (gain - 1) * share;
 }
 
-/* Blocks of the first GPC's that read each place, mean over the places. */
-static double readers_of(const struct ts__plan *plan, uint32_t group, uint32_t insn) {
+/* The blocks that are on the first GPC's SMs at once. */
+static uint32_t find_neighbours(struct ts_model_nv *model, const struct ts__plan *plan,
+                                uint32_t neighbours[NEIGHBOUR_LIMIT]) {
+  uint32_t sms = (uint32_t)ts__constant(model, TS_TIMING_l2_gpc_sms), count = 0;
+  if (sms > plan->active_sm_count) sms = plan->active_sm_count;
+  for (uint32_t slot = 0; slot < plan->occupancy.blocks_per_sm; slot++)
+    for (uint32_t sm = 0; sm < sms && count < NEIGHBOUR_LIMIT; sm++) {
+      uint64_t block = (uint64_t)slot * plan->active_sm_count + sm;
+      if (block < plan->record->block_count) neighbours[count++] = (uint32_t)block;
+    }
+  return count;
+}
+
+/* How many of the neighbours read each place, mean over the places. */
+static double readers_of(const struct ts__plan *plan, const uint32_t *neighbours, uint32_t count,
+                         uint32_t insn) {
   const struct ts__block_record *blocks = plan->record->blocks;
   uint32_t places = 0;
-  for (uint32_t b = 0; b < group; b++) {
+  for (uint32_t b = 0; b < count; b++) {
     bool is_new = true;
     for (uint32_t c = 0; c < b && is_new; c++)
-      is_new = !same_place(&blocks[b], &blocks[c], insn);
+      is_new = !same_place(&blocks[neighbours[b]], &blocks[neighbours[c]], insn);
     places += is_new;
   }
-  return places ? (double)group / places : 1;
+  return places ? (double)count / places : 1;
 }
 
 /* Kinds of tiles are the reading instructions of the first block's stream. */
@@ -164,9 +179,9 @@ static void find_sharing(struct ts_model_nv *model, struct ts__plan *plan) {
   const struct ts__launch_record *record = plan->record;
   const struct ts__stream *stream = &record->streams.data[record->blocks[0].stream];
   struct ts__sharing *sharing = &plan->sharing;
-  uint32_t insns[TS__SHARING_LIMIT], group = (uint32_t)ts__constant(model, TS_TIMING_l2_gpc_sms);
+  uint32_t insns[TS__SHARING_LIMIT], neighbours[NEIGHBOUR_LIMIT];
+  uint32_t neighbour_count = find_neighbours(model, plan, neighbours);
   double total = 0;
-  if (group > record->block_count) group = record->block_count;
   for (uint32_t i = 0; i < stream->access_count; i++) {
     const struct ts__access *access = &stream->accesses[i];
     if (access->is_write || access->is_atomic) continue;
@@ -176,8 +191,9 @@ static void find_sharing(struct ts_model_nv *model, struct ts__plan *plan) {
     if (k == TS__SHARING_LIMIT) k--;
     if (k == sharing->count) {
       insns[k] = access->insn;
-      sharing->gain[k] = gain_of(model, plan, readers_of(plan, group, access->insn),
-                                 access->footprint.kind == TS_FOOTPRINT_BOX);
+      sharing->gain[k] =
+          gain_of(model, plan, readers_of(plan, neighbours, neighbour_count, access->insn),
+                  access->footprint.kind == TS_FOOTPRINT_BOX);
       sharing->byte_share[k] = 0;
       sharing->count++;
     }
