@@ -592,6 +592,22 @@ static enum ts_status check_block(struct ts_model_nv *model, const struct ts__la
   return TS_OK;
 }
 
+/* The event's instruction is the code's. Only matrix events cannot do without one. */
+static enum ts_status check_insn(struct ts_model_nv *model, const struct ts_code *code,
+                                 const struct ts_event *event) {
+  bool is_needed = event->kind == TS_EVENT_MATRIX;
+  if (event->insn == UINT32_MAX && !is_needed) return TS_OK;
+  if (event->insn >= code->insn_count)
+    return ts__bad_event(model, event, "instruction %u of a function of %u", event->insn,
+                         code->insn_count);
+  uint16_t op = code->insns[event->insn].op;
+  if (event->op == op) return TS_OK;
+  return ts__bad_event(model, event, "instruction %u is %s, but the event is of %s", event->insn,
+                       ts_op_info((enum ts_op)op)->mnemonic,
+                       event->op == UINT16_MAX ? "none"
+                                               : ts_op_info((enum ts_op)event->op)->mnemonic);
+}
+
 static enum ts_status block_event(struct ts_model_nv *model, struct ts__launch_record *record,
                                   const struct ts_event *event,
                                   const struct ts_footprint *footprint) {
@@ -609,6 +625,7 @@ static enum ts_status block_event(struct ts_model_nv *model, struct ts__launch_r
     return ts__bad_event(model, event, "the block has %u warps", builder->warp_count);
   if (builder->warps[event->warp].has_ended)
     return ts__bad_event(model, event, "\"%s\", but the warp has ended", what);
+  TS_TRY(check_insn(model, record->function->code, event));
   return warp_event(model, builder, record->function->code, event, footprint);
 }
 

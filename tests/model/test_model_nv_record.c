@@ -7,8 +7,11 @@
 enum { WARPS = 2 };
 #define NONE UINT32_MAX
 
-static const char kernel_body[] = "function \"f\" {\nparam p0 pointer u8 %0 \"data\"\nreg %0 ptr\n"
-                                  "b0 in r0:\n%1 = sreg u32 {which=tid.x}\nexit\n}\n";
+static const char kernel_body[] =
+    "function \"f\" {\nparam p0 pointer u8 %0 \"data\"\nreg %0 ptr\narray a0 f32 64\n"
+    "b0 in r0:\n%1 = sreg u32 {which=tid.x}\nwgmma.fence\n"
+    "wgmma.ss f32 f16 0x4000004000010000, 0x4000004000010400, a0, 0, 1 {m=64, n=128, k=16, "
+    "b_dtype=f16, a_major=1, b_major=1, scale_a=1, scale_b=1}\nwgmma.commit\nwgmma.wait 0\nexit\n}\n";
 
 /* A model of a launch of `grid` blocks of two warps, to which a test tells events. */
 struct told {
@@ -176,6 +179,22 @@ START_TEST(test_warps) {
   tell_agent(&x, TS_EVENT_END, 1, 0);
   tell_agent(&x, TS_EVENT_END, 1, UINT16_MAX);
   expect_bad(&x, "the block ends before its warp 1 has ended");
+}
+END_TEST
+
+START_TEST(test_insns) {
+  struct ts_event event = agent(TS_EVENT_MATRIX, 0, 0);
+  struct told x;
+  told_begin(&x, 1, 1);
+  tell_start(&x);
+  tell(&x, event);
+  expect_bad(&x, "instruction 4294967295 of a function of 6");
+  event.insn = 0;
+  event.op = TS_OP_wgmma_ss;
+  told_begin(&x, 1, 1);
+  tell_start(&x);
+  tell(&x, event);
+  expect_bad(&x, "instruction 0 is sreg, but the event is of wgmma.ss");
 }
 END_TEST
 
@@ -404,6 +423,59 @@ START_TEST(test_short_memory) {
 }
 END_TEST
 
+/* --- any events at all */
+
+static uint32_t draw(uint64_t *state, uint32_t count) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (uint32_t)(*state >> 33) % count;
+}
+
+/* Mostly what could be, of a cluster of four. */
+static struct ts_event draw_event(const struct ts_code *code, uint64_t *state) {
+  static const enum ts_event_kind kinds[] = {TS_EVENT_ARRIVE, TS_EVENT_COPY, TS_EVENT_WAIT,
+                                             TS_EVENT_MATRIX, TS_EVENT_INSN, TS_EVENT_BRANCH};
+  static const uint16_t ops[] = {TS_OP_tma_load_multicast, TS_OP_bulk_cluster, TS_OP_cp_async,
+                                 TS_OP_shfl, TS_OP_bulk_store};
+  struct ts_event event =
+      agent(kinds[draw(state, 6)], draw(state, 4), (uint16_t)draw(state, WARPS));
+  event.sync_kind = (uint8_t)draw(state, TS_SYNC_CLUSTER + 1);
+  event.sync_object = draw(state, 3);
+  event.sync_phase = draw(state, 2);
+  event.bytes = draw(state, 512);
+  event.work = draw(state, 2);
+  event.op = ops[draw(state, 5)];
+  for (uint32_t i = 0; i < code->insn_count && draw(state, 20); i++)
+    if (event.kind == TS_EVENT_MATRIX && code->insns[i].op == TS_OP_wgmma_ss)
+      event.insn = i, event.op = TS_OP_wgmma_ss;
+  event.src_space = draw(state, 2) ? 0xff : TS_SPACE_SHARED;
+  if (draw(state, 2)) event.cause = draw(state, 5);
+  if (draw(state, 60) == 0) event.kind = (uint8_t)draw(state, TS_EVENT_KIND_COUNT);
+  if (draw(state, 60) == 0) event.warp = (uint16_t)draw(state, 4);
+  if (draw(state, 60) == 0) event.cause = draw(state, 8);
+  return event;
+}
+
+START_TEST(test_any_events) {
+  uint32_t finished = 0;
+  for (uint64_t seed = 0; seed < 1000; seed++) {
+    struct told x;
+    uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15);
+    told_begin(&x, 4, 4);
+    tell_start(&x);
+    for (uint32_t i = draw(&state, 60); i > 0; i--)
+      tell(&x, draw_event(&x.t.code, &state));
+    tell_ends(&x);
+    if (x.status == TS_OK) x.status = ts_model_nv_finish(x.t.model, &x.t.report);
+    finished += x.status == TS_OK;
+    ck_assert_msg(x.status == TS_OK || x.status == TS_BAD_INPUT, "seed %u: %s", (unsigned)seed,
+                  ts_status_text(x.status));
+    ck_assert(x.status == TS_OK || x.t.kernel.diags.items.count > 0);
+    told_end(&x);
+  }
+  ck_assert_uint_gt(finished, 50);
+}
+END_TEST
+
 /* --- whole kernels */
 
 static double cycles_of(const char *text, uint32_t grid, uint32_t cluster, uint32_t shared_bytes) {
@@ -442,7 +514,8 @@ START_TEST(test_wait_for_sources) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("record", test_launches, test_blocks, test_warps, test_targets, test_repetitions,
-                   test_groups, test_equal_streams, test_limit, test_multicast, test_symmetric,
-                   test_gather, test_short_memory, test_wait_for_sources);
+  return RUN_TESTS("record", test_launches, test_blocks, test_warps, test_insns, test_targets,
+                   test_repetitions, test_groups, test_equal_streams, test_limit, test_multicast,
+                   test_symmetric, test_gather, test_any_events, test_short_memory,
+                   test_wait_for_sources);
 }
