@@ -424,6 +424,18 @@ static enum ts_status group_wait(struct ts_model_nv *model, struct ts__block_bui
   return ts__find_group(model, builder, kind, group_warp(event), event->sync_object, &op->payload);
 }
 
+/* What completes a phase is told before the waits for it. */
+static enum ts_status check_phase(struct ts_model_nv *model,
+                                  const struct ts__block_builder *builder,
+                                  const struct ts_event *event, uint32_t node) {
+  if (builder->nodes.data[node].expected > 0 ||
+      ts__node_in_role(builder, node, TS__NODE_RECEIVED) != TS__NO_NODE)
+    return TS_OK;
+  return ts__bad_event(model, event, "a wait for phase %u of %s %u, for which nobody has arrived",
+                       event->sync_phase, ts_sync_kind_name((enum ts_sync_kind)event->sync_kind),
+                       event->sync_object);
+}
+
 static enum ts_status wait_event(struct ts_model_nv *model, struct ts__block_builder *builder,
                                  const struct ts_event *event, struct ts__op *op) {
   op->kind = TS__OP_WAIT;
@@ -432,10 +444,13 @@ static enum ts_status wait_event(struct ts_model_nv *model, struct ts__block_bui
   struct ts__node_key key = {
       .sync_kind = event->sync_kind, .object = event->sync_object, .phase = event->sync_phase};
   switch ((enum ts_sync_kind)event->sync_kind) {
-  case TS_SYNC_BARRIER: return ts__find_node(model, builder, key, TS_STALL_BARRIER, &op->payload);
+  case TS_SYNC_BARRIER:
+    TS_TRY(ts__find_node(model, builder, key, TS_STALL_BARRIER, &op->payload));
+    return check_phase(model, builder, event, op->payload);
   case TS_SYNC_MBARRIER:
     if (event->sync_phase == UINT32_MAX) return TS_OK; /* a fresh mbarrier: no phase */
-    return ts__find_node(model, builder, key, TS_STALL_EMPTY, &op->payload);
+    TS_TRY(ts__find_node(model, builder, key, TS_STALL_EMPTY, &op->payload));
+    return check_phase(model, builder, event, op->payload);
   case TS_SYNC_CP_ASYNC_GROUP:
   case TS_SYNC_BULK_GROUP:
   case TS_SYNC_WGMMA_GROUP: return group_wait(model, builder, event, op);

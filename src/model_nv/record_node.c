@@ -72,8 +72,7 @@ enum ts_status ts__find_group(struct ts_model_nv *model, struct ts__block_builde
 
 /* --- clusters */
 
-/* The node of the same object and phase in another role. */
-static uint32_t find_role(const struct ts__block_builder *builder, uint32_t node,
+uint32_t ts__node_in_role(const struct ts__block_builder *builder, uint32_t node,
                           enum ts__node_role role) {
   struct ts__node_key key = builder->keys.data[node];
   key.role = (uint8_t)role;
@@ -109,8 +108,8 @@ struct settlement {
  * the block's own way. */
 static void settle_node(struct ts__block_builder *builder, uint32_t node, struct settlement *all) {
   struct ts__node *nodes = builder->nodes.data;
-  uint32_t sent = find_role(builder, node, TS__NODE_SENT);
-  uint32_t received = find_role(builder, node, TS__NODE_RECEIVED);
+  uint32_t sent = ts__node_in_role(builder, node, TS__NODE_SENT);
+  uint32_t received = ts__node_in_role(builder, node, TS__NODE_RECEIVED);
   if (received == TS__NO_NODE) return;
   bool stands = sent != TS__NO_NODE && nodes[sent].expected >= nodes[received].expected;
   nodes[node].expected += nodes[received].expected;

@@ -72,6 +72,9 @@ enum ts_status ts__bad_event(struct ts_model_nv *model, const struct ts_event *e
 /* The node of the key; a new one expects nothing yet. */
 enum ts_status ts__find_node(struct ts_model_nv *model, struct ts__block_builder *builder,
                              struct ts__node_key key, enum ts_stall stall, uint32_t *node);
+/* The node of the same object and phase in another role, or TS__NO_NODE. */
+uint32_t ts__node_in_role(const struct ts__block_builder *builder, uint32_t node,
+                          enum ts__node_role role);
 /* The node of a warp's group: complete when it and all before it are. The group before has been
  * closed, which has made its node. */
 enum ts_status ts__find_group(struct ts_model_nv *model, struct ts__block_builder *builder,

@@ -198,6 +198,18 @@ START_TEST(test_insns) {
 }
 END_TEST
 
+START_TEST(test_phases) {
+  struct told x;
+  told_begin(&x, 2, 2);
+  tell_start(&x);
+  tell_mbarrier(&x, TS_EVENT_ARRIVE, 0, 0, 1, 0); /* at the neighbour's */
+  tell_mbarrier(&x, TS_EVENT_WAIT, 1, 0, 1, 0);
+  ck_assert_int_eq(x.status, TS_OK);
+  tell_mbarrier(&x, TS_EVENT_WAIT, 0, 0, 0, 0);
+  expect_bad(&x, "a wait for phase 0 of mbarrier 64, for which nobody has arrived");
+}
+END_TEST
+
 START_TEST(test_targets) {
   struct told x;
   told_begin(&x, 4, 2);
@@ -514,8 +526,8 @@ START_TEST(test_wait_for_sources) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("record", test_launches, test_blocks, test_warps, test_insns, test_targets,
-                   test_repetitions, test_groups, test_equal_streams, test_limit, test_multicast,
-                   test_symmetric, test_gather, test_any_events, test_short_memory,
+  return RUN_TESTS("record", test_launches, test_blocks, test_warps, test_insns, test_phases,
+                   test_targets, test_repetitions, test_groups, test_equal_streams, test_limit,
+                   test_multicast, test_symmetric, test_gather, test_any_events, test_short_memory,
                    test_wait_for_sources);
 }
