@@ -128,8 +128,8 @@ struct ts__stream {
 };
 
 struct ts__block_record {
-  uint32_t stream; /* index, UINT32_MAX: not seen yet */
-  uint32_t shift_count;
+  uint32_t stream;      /* index, UINT32_MAX: has not ended */
+  uint32_t shift_count; /* until the block has ended: 1 + place among the open ones, or 0 */
   const struct ts_shift *shifts; /* sorted by insn */
 };
 

@@ -124,19 +124,16 @@ static enum ts_status open_block(struct ts_model_nv *model, uint16_t launch, uin
     builder_free(&recorder->allocator, builder);
     return ts__record_no_memory(model);
   }
+  model->launches[launch].blocks[block].shift_count = (uint32_t)recorder->open.count;
   return TS_OK;
 }
 
-/* The block of the event before is nearly always the one, else one of the newest. */
-static struct ts__block_builder *find_builder(struct ts__recorder *recorder, uint16_t launch,
+/* The block's number is the launch's. */
+static struct ts__block_builder *find_builder(const struct ts_model_nv *model, uint16_t launch,
                                               uint32_t block) {
-  struct ts__block_builder *last = recorder->last;
-  if (last && last->launch == launch && last->block == block) return last;
-  for (size_t i = recorder->open.count; i-- > 0;) {
-    struct ts__block_builder *builder = recorder->open.data[i];
-    if (builder->block == block && builder->launch == launch) return recorder->last = builder;
-  }
-  return NULL;
+  const struct ts__block_record *record = &model->launches[launch].blocks[block];
+  if (record->stream != UINT32_MAX || record->shift_count == 0) return NULL;
+  return model->recorder->open.data[record->shift_count - 1];
 }
 
 static enum ts_status close_block(struct ts_model_nv *model, struct ts__launch_record *record,
@@ -146,12 +143,12 @@ static enum ts_status close_block(struct ts_model_nv *model, struct ts__launch_r
     if (!builder->warps[w].has_ended)
       return ts__bad_event(model, event, "the block ends before its warp %u has ended", w);
   if (builder->has_sent || builder->has_received) TS_TRY(ts__settle_cluster(model, builder));
+  uint32_t place = record->blocks[builder->block].shift_count - 1;
   TS_TRY(ts__record_stream(model, record, builder));
-  recorder->last = NULL;
-  for (size_t i = 0; i < recorder->open.count; i++) {
-    if (recorder->open.data[i] != builder) continue;
-    recorder->open.data[i] = recorder->open.data[--recorder->open.count];
-    break;
+  struct ts__block_builder *last = recorder->open.data[--recorder->open.count];
+  if (last != builder) {
+    recorder->open.data[place] = last;
+    model->launches[last->launch].blocks[last->block].shift_count = place + 1;
   }
   if (ts_vec_push(&recorder->spare, &recorder->allocator, builder)) {
     builder_free(&recorder->allocator, builder);
@@ -280,8 +277,7 @@ static enum ts__copy_kind copy_kind(uint16_t op) {
 static enum ts_status receive(struct ts_model_nv *model, const struct ts_code *code,
                               const struct ts_event *event, struct ts__op op,
                               struct ts__copy_op copy) {
-  struct ts__block_builder *builder =
-      find_builder(model->recorder, event->launch, ts_event_target(event));
+  struct ts__block_builder *builder = find_builder(model, event->launch, ts_event_target(event));
   if (!builder) return TS_OK; /* it has ended: nobody waits */
   uint32_t w = event->warp, tries = 0;
   for (; tries < builder->warp_count && builder->warps[w].has_ended; tries++)
@@ -577,7 +573,7 @@ static enum ts_status start_block(struct ts_model_nv *model, const struct ts__la
     return ts__bad_event(model, event, "the block has %u warps, but those of the launch have %llu",
                          event->work, (unsigned long long)warps);
   if (record->blocks[event->block].stream != UINT32_MAX ||
-      find_builder(model->recorder, event->launch, event->block))
+      find_builder(model, event->launch, event->block))
     return ts__bad_event(model, event, "the block begins a second time");
   return open_block(model, event->launch, event->block, event->work);
 }
@@ -630,7 +626,7 @@ static enum ts_status block_event(struct ts_model_nv *model, struct ts__launch_r
   TS_TRY(check_block(model, record, event));
   if (event->kind == TS_EVENT_BLOCK) return start_block(model, record, event);
   if (event->kind == TS_EVENT_LANDED) return TS_OK; /* says nothing about time */
-  struct ts__block_builder *builder = find_builder(model->recorder, event->launch, event->block);
+  struct ts__block_builder *builder = find_builder(model, event->launch, event->block);
   if (!builder)
     return ts__bad_event(model, event, "\"%s\", but the block has %s", what,
                          record->blocks[event->block].stream == UINT32_MAX ? "not begun" : "ended");
@@ -667,7 +663,7 @@ static enum ts_status sink_repeat(struct ts_sink *sink, uint16_t launch, uint32_
   TS_TRY(check_block(model, record, &place));
   if (like_block >= record->block_count || record->blocks[like_block].stream == UINT32_MAX)
     return ts__bad_event(model, &place, "it repeats block %u, which has not ended", like_block);
-  if (record->blocks[block].stream != UINT32_MAX || find_builder(model->recorder, launch, block))
+  if (record->blocks[block].stream != UINT32_MAX || find_builder(model, launch, block))
     return ts__bad_event(model, &place, "the block begins a second time");
   struct ts_shift *copy =
       ts_new_array(&model->recorder->arena, struct ts_shift, (size_t)shift_count + 1);

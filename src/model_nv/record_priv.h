@@ -56,8 +56,7 @@ struct ts__recorder {
   const struct ts_allocator *source;
   uint64_t held_bytes, limit_bytes;
   bool is_over_limit;
-  struct ts_arena arena;          /* streams and shifts */
-  struct ts__block_builder *last; /* of the latest event, or NULL */
+  struct ts_arena arena; /* streams and shifts */
   TS_VEC(struct ts__block_builder *) open;
   TS_VEC(struct ts__block_builder *) spare;
   TS_VEC(struct ts_shift) shifts; /* scratch */
