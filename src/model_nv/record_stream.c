@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STREAM_TRIES = 16 };
+
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
   return hash ^ hash >> 29;
@@ -128,14 +130,19 @@ static void *copy_array(struct ts_arena *arena, const void *data, size_t count, 
   return copy;
 }
 
+/* Looks at the newest: blocks that gather go the same way to places that have nothing in common, and
+ * then none of many streams fits. */
 static enum ts_status reuse_stream(struct ts_model_nv *model, struct ts__launch_record *record,
                                    const struct ts__block_builder *builder, uint64_t hash,
                                    bool *is_reused) {
   struct ts__recorder *recorder = model->recorder;
+  uint32_t tries = 0;
   *is_reused = false;
-  for (uint32_t i = 0; i < record->streams.count && !*is_reused; i++) {
+  for (size_t i = record->streams.count; i-- > 0 && !*is_reused && tries < STREAM_TRIES;) {
     const struct ts__stream *stream = &record->streams.data[i];
-    if (stream->hash != hash || !same_ops(stream, builder) || !same_nodes(stream, builder) ||
+    if (stream->hash != hash) continue;
+    tries++;
+    if (!same_ops(stream, builder) || !same_nodes(stream, builder) ||
         !same_copies(stream, builder) || stream->access_count != builder->accesses.count)
       continue;
     TS_TRY(match_accesses(model, stream, builder, is_reused));
@@ -144,7 +151,7 @@ static enum ts_status reuse_stream(struct ts_model_nv *model, struct ts__launch_
     struct ts_shift *shifts =
         copy_array(&recorder->arena, recorder->shifts.data, count, sizeof *shifts);
     if (!shifts) return ts__record_no_memory(model);
-    record->blocks[builder->block] = (struct ts__block_record){i, count, shifts};
+    record->blocks[builder->block] = (struct ts__block_record){(uint32_t)i, count, shifts};
   }
   return TS_OK;
 }

@@ -274,6 +274,11 @@ END_TEST
 
 /* --- streams */
 
+static uint32_t draw(uint64_t *state, uint32_t count) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (uint32_t)(*state >> 33) % count;
+}
+
 static uint32_t count_streams(struct told *x) {
   tell_ends(x);
   ck_assert_int_eq(x->status, TS_OK);
@@ -303,6 +308,24 @@ START_TEST(test_equal_streams) {
     }
     ck_assert_uint_eq(count_streams(&x), 1 + is_other);
   }
+}
+END_TEST
+
+/* Blocks that read anywhere, each as its neighbour does but 64 bytes on. */
+START_TEST(test_gathers) {
+  struct told x;
+  uint64_t state = 1, lanes[32];
+  struct ts_footprint footprint = {.kind = TS_FOOTPRINT_LANES, .size_bytes = 4, .lanes = lanes};
+  told_begin(&x, 200, 1);
+  tell_start(&x);
+  struct ts_sink *sink = ts_model_nv_sink(x.t.model);
+  for (uint32_t b = 0; b < x.grid; b++) {
+    struct ts_event event = agent(TS_EVENT_MEMORY, b, 0);
+    for (uint32_t i = 0; i < 32; i++)
+      lanes[i] = b % 2 ? lanes[i] + 64 : 4096 + 4 * draw(&state, 1u << 20);
+    ck_assert_int_eq(sink->emit(sink, &event, &footprint), TS_OK);
+  }
+  ck_assert_uint_eq(count_streams(&x), 100);
 }
 END_TEST
 
@@ -437,11 +460,6 @@ END_TEST
 
 /* --- any events at all */
 
-static uint32_t draw(uint64_t *state, uint32_t count) {
-  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return (uint32_t)(*state >> 33) % count;
-}
-
 /* Mostly what could be, of a cluster of four. */
 static struct ts_event draw_event(const struct ts_code *code, uint64_t *state) {
   static const enum ts_event_kind kinds[] = {TS_EVENT_ARRIVE, TS_EVENT_COPY, TS_EVENT_WAIT,
@@ -527,7 +545,7 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("record", test_launches, test_blocks, test_warps, test_insns, test_phases,
-                   test_targets, test_repetitions, test_groups, test_equal_streams, test_limit,
-                   test_multicast, test_symmetric, test_gather, test_any_events, test_short_memory,
-                   test_wait_for_sources);
+                   test_targets, test_repetitions, test_groups, test_equal_streams, test_gathers,
+                   test_limit, test_multicast, test_symmetric, test_gather, test_any_events,
+                   test_short_memory, test_wait_for_sources);
 }
