@@ -289,9 +289,10 @@ static bool are_disjoint(const struct schedule *s, uint32_t a, uint32_t b) {
 
 /* Loads through a parameter that nobody writes through are LDG.CONSTANT: they pass barriers. */
 static bool is_constant_load(const struct schedule *s, const struct ts_insn *insn) {
+  if (insn->op != TS_OP_ld_global) return false;
   const struct ts_operand *base = ts_insn_operand(s->function, insn, 0);
-  return insn->op == TS_OP_ld_global && base->kind == TS_OPERAND_REG &&
-         !s->is_written[base->index] && s->table->regs[base->index].def == TS_NONE;
+  return base->kind == TS_OPERAND_REG && !s->is_written[base->index] &&
+         s->table->regs[base->index].def == TS_NONE;
 }
 
 static void link_memory(struct schedule *s, uint32_t id) {
