@@ -211,17 +211,20 @@ static double issue_only(struct ts__sm *sm, struct ts__warp_state *warp, double 
   return start;
 }
 
+/* The way back in a loop: the jump costs a fetch, and a body takes a while however short it is. */
+static void loop_back(struct ts__sm *sm, struct ts__warp_state *warp, double cycle) {
+  double least = warp->loop_cycle + sm->timing[TS_TIMING_loop_cycles];
+  warp->next_cycle = cycle + sm->timing[TS_TIMING_branch_cycles];
+  if (warp->loop_cycle > 0 && warp->next_cycle < least) warp->next_cycle = least;
+  warp->loop_cycle = warp->next_cycle;
+}
+
 static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                         enum ts_stall *stall) {
   bool is_free =
       op->insn < sm->code->insn_count && (sm->code->insns[op->insn].flags & TS_CODE_FREE) != 0;
-  if (is_free) return warp->candidate;
-  double start = issue_only(sm, warp, op->aux ? sm->timing[TS_TIMING_branch_cycles] : 1, stall);
-  if (!op->aux) return start;
-  /* A loop's body takes a while however short it is. */
-  double least = warp->loop_cycle + sm->timing[TS_TIMING_loop_cycles];
-  if (warp->loop_cycle > 0 && warp->next_cycle < least) warp->next_cycle = least;
-  warp->loop_cycle = warp->next_cycle;
+  double start = is_free ? warp->candidate : issue_only(sm, warp, 1, stall);
+  if (op->aux) loop_back(sm, warp, start);
   return start;
 }
 
