@@ -260,13 +260,15 @@ static double do_arrive(struct ts__sm *sm, struct ts__warp_state *warp, const st
   return start;
 }
 
-/* What a wait takes when nothing has to be waited for. */
-static double poll_cycles(const struct ts__sm *sm, enum ts_sync_kind kind) {
-  switch (kind) {
+/* What a wait takes when nothing has to be waited for; blocks come to wide barriers together. */
+static double poll_cycles(const struct ts__sm *sm, const struct ts__op *op) {
+  bool is_grid = op->insn < sm->code->insn_count && sm->code->insns[op->insn].op == TS_OP_grid_sync;
+  switch ((enum ts_sync_kind)op->aux) {
   case TS_SYNC_MBARRIER: return sm->timing[TS_TIMING_wait_poll];
   case TS_SYNC_CP_ASYNC_GROUP:
   case TS_SYNC_BULK_GROUP: return sm->timing[TS_TIMING_group_poll];
-  case TS_SYNC_CLUSTER: return sm->timing[TS_TIMING_cluster_barrier];
+  case TS_SYNC_CLUSTER:
+    return sm->timing[is_grid ? TS_TIMING_grid_barrier : TS_TIMING_cluster_barrier];
   default: return 1;
   }
 }
@@ -275,7 +277,7 @@ static double poll_cycles(const struct ts__sm *sm, enum ts_sync_kind kind) {
 static bool do_wait(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                     enum ts_stall *stall, double *start) {
   struct ts__block_state *block = &sm->blocks[warp->block];
-  double at = warp->candidate, cycle, poll = poll_cycles(sm, (enum ts_sync_kind)op->aux);
+  double at = warp->candidate, cycle, poll = poll_cycles(sm, op);
   if (op->payload == TS__NO_NODE) {
     if (op->aux == TS_SYNC_CLUSTER) *stall = TS_STALL_CLUSTER;
     *start = issue_only(sm, warp, poll, stall);

@@ -51,8 +51,6 @@ static enum direction direction_of(enum ts_timing_id constant) {
   case TS_TIMING_l2_chip_write_bytes_per_cycle:
   case TS_TIMING_dram_read_bytes_per_us:
   case TS_TIMING_dram_write_bytes_per_us:
-  case TS_TIMING_copy_in_flight_bytes:
-  case TS_TIMING_load_in_flight_lines:
   case TS_TIMING_mma_macs_per_cycle:
   case TS_TIMING_wgmma_macs_per_cycle:
   case TS_TIMING_wgmma_queue:
@@ -167,6 +165,29 @@ START_TEST(test_more_sms) {
       before = cycles;
     }
   }
+}
+END_TEST
+
+/* --- barriers over all blocks */
+
+static double barrier_cycles(const char *barrier, enum ts_timing_id constant) {
+  char text[4096];
+  struct timed t;
+  kernel_text(text, sizeof text, SAMPLE_LOOP("", "", "$A", ""), (const char *[]){barrier});
+  sample_open(&t, text, ROUNDS);
+  t.kernel.launch.is_cooperative = true;
+  t.kernel.machine.timing[constant] += 1000;
+  return finish_cycles(&t, 4, 128);
+}
+
+/* A barrier takes its own constant each time, and the other one nothing. */
+START_TEST(test_wide_barriers) {
+  double grid = barrier_cycles("grid.sync\n", TS_TIMING_grid_barrier);
+  double cluster = barrier_cycles("cluster.sync\n", TS_TIMING_cluster_barrier);
+  ck_assert_double_eq_tol(grid - barrier_cycles("grid.sync\n", TS_TIMING_cluster_barrier),
+                          1000.0 * ROUNDS, 1);
+  ck_assert_double_eq_tol(cluster - barrier_cycles("cluster.sync\n", TS_TIMING_grid_barrier),
+                          1000.0 * ROUNDS, 1);
 }
 END_TEST
 
@@ -377,6 +398,6 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("property", test_constants, test_conflicts, test_permuted_warps, test_more_sms,
-                   test_equal_spans, test_missing_constants, test_unneeded_constants,
-                   test_every_op_has_a_cost, test_cut_streams);
+                   test_wide_barriers, test_equal_spans, test_missing_constants,
+                   test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams);
 }
