@@ -76,7 +76,7 @@ target_compile_options(ts_num_objects PRIVATE $<$<CONFIG:Release>:-O3> -fno-trap
                                               -fno-math-errno)
 ts_module(ir ir MODULES base num)
 ts_module(mem mem MODULES base num ir)
-ts_module(trace trace MODULES base ir)
+ts_module(trace trace MODULES base ir LIBRARIES PkgConfig::LZMA)
 include(${CMAKE_SOURCE_DIR}/cmake/machines.cmake)
 ts_module(machine machine MODULES base)
 target_sources(ts_machine_objects PRIVATE ${TS_MACHINE_TEXTS})

@@ -1,6 +1,8 @@
 /* What writer, reader and producers of events have in common. */
 #include "trace/trace_priv.h"
 
+#include <lzma.h>
+
 static enum ts_status drop_event(struct ts_sink *sink, struct ts_event *event,
                                  const struct ts_footprint *footprint) {
   (void)sink;
@@ -34,19 +36,7 @@ const char *ts_sync_kind_name(enum ts_sync_kind kind) {
 }
 
 uint32_t ts__trace_crc32(uint32_t crc, const uint8_t *data, size_t size_bytes) {
-  /* Four bits at a time: the remainders of the 16 nibbles. */
-  static const uint32_t remainders[16] = {
-      0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-      0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-      0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-  };
-  crc = ~crc;
-  for (size_t i = 0; i < size_bytes; i++) {
-    crc ^= data[i];
-    crc = crc >> 4 ^ remainders[crc & 15];
-    crc = crc >> 4 ^ remainders[crc & 15];
-  }
-  return ~crc;
+  return lzma_crc32(data, size_bytes, crc);
 }
 
 size_t ts__trace_footprint_bytes(uint8_t kind, uint8_t rank) {
