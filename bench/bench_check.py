@@ -32,6 +32,8 @@ Measured = collections.namedtuple("Measured", "name kind codes run_seconds check
 def read_golden(path):
     """{case: {output: sha256 or None where five runs on the device differed}}"""
     golden = collections.defaultdict(dict)
+    if not os.path.exists(path):
+        sys.exit(f"{path}: there is no such file; --corpus names the folder of the cases")
     with open(path, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):
             golden[row["case"]][row["output"]] = row["sha256"] if row["deterministic"] == "yes" else None

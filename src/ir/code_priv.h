@@ -68,6 +68,8 @@ bool ts__code_constant(const struct ts_function *function, const struct ts_opera
                        uint64_t *encoding);
 uint32_t ts__code_words(struct ts_type type); /* 32-bit registers of a value; predicates: 0 */
 int ts__code_find_refs(struct ts__code_table *table);
+/* What the instruction reads, then what it writes; NULL when no instruction does either. */
+const struct ts_code_ref *ts__code_insn_refs(const struct ts__code_table *table, uint32_t id);
 
 /* --- code_fold.c */
 /* The only definition of a register operand, or NULL. */

@@ -389,3 +389,7 @@ static int number_uses(struct ts__code_table *table) {
 int ts__code_find_refs(struct ts__code_table *table) {
   return number_slots(table) || number_uses(table) || rename_arrays(table) ? -1 : 0;
 }
+
+const struct ts_code_ref *ts__code_insn_refs(const struct ts__code_table *table, uint32_t id) {
+  return table->refs.data ? &table->refs.data[table->insns[id].first_ref] : NULL;
+}

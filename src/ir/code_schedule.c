@@ -164,7 +164,7 @@ static void define_slot(struct schedule *s, uint32_t slot, uint32_t id, uint32_t
 
 static void link_registers(struct schedule *s, uint32_t id) {
   const struct ts_code_insn *insn = &s->table->insns[id];
-  const struct ts_code_ref *refs = &s->table->refs.data[insn->first_ref];
+  const struct ts_code_ref *refs = ts__code_insn_refs(s->table, id);
   for (uint32_t i = 0; i < insn->use_count; i++)
     for (uint32_t k = 0; k < refs[i].count; k++)
       use_slot(s, refs[i].first + k, id, insn->block);

@@ -156,7 +156,7 @@ static void load_parts(struct ts__code_values *v, uint32_t id,
                        const struct ts__code_access *access) {
   const struct ts_insn *insn = &v->table->function->insns.data[id];
   const struct ts_code_insn *code = &v->table->insns[id];
-  const struct ts_code_ref *refs = &v->table->refs.data[code->first_ref];
+  const struct ts_code_ref *refs = ts__code_insn_refs(v->table, id);
   unsigned bits = bits_of(insn->dtype);
   struct ts__code_part *parts = &v->parts[v->first_part[insn->dst]];
   if (v->table->is_spilled[access->array] || bits > TS__WORD_BITS || insn->dtype == TS_DTYPE_pred) {
@@ -282,7 +282,7 @@ static void find_storages(struct ts__code_values *v, uint32_t id) {
   const struct ts_function *function = v->table->function;
   const struct ts_insn *insn = &function->insns.data[id];
   const struct ts_code_insn *code = &v->table->insns[id];
-  const struct ts_code_ref *refs = &v->table->refs.data[code->first_ref];
+  const struct ts_code_ref *refs = ts__code_insn_refs(v->table, id);
   struct ts__code_address addresses[TS__MAX_ADDRESSES];
   uint32_t leader = v->table->address_leader[id];
   bool follows =

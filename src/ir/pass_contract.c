@@ -54,8 +54,8 @@ static void find_definitions(const struct ts_function *function, uint32_t *def, 
 
 static void normalise_quotient(struct ts_function *function, struct ts_insn *insn) {
   enum ts_dtype dtype = (enum ts_dtype)insn->dtype;
-  struct ts_operand *operands = &function->operands.data[insn->operands];
   if (insn->op != TS_OP_div || (dtype != TS_DTYPE_f32 && dtype != TS_DTYPE_f64)) return;
+  struct ts_operand *operands = &function->operands.data[insn->operands];
   if (operands[1].kind != TS_OPERAND_IMM) return;
   if (insn->attr_count && (insn->attr_count > 1 || !ts__has_ftz(function, insn))) return;
   const struct ts_dtype_info *info = ts_dtype_info(dtype);
@@ -90,8 +90,8 @@ static bool negated_product(const struct ts_function *function, const uint32_t *
 }
 
 static void normalise_sum(struct ts_function *function, const uint32_t *def, struct ts_insn *insn) {
-  struct ts_operand *operands = &function->operands.data[insn->operands], product;
   if (!ts__is_plain_sum(function, insn)) return;
+  struct ts_operand *operands = &function->operands.data[insn->operands], product;
   if (negated_product(function, def, insn, operands[1], &product)) {
     operands[1] = product;
     insn->op = insn->op == TS_OP_add ? TS_OP_sub : TS_OP_add;
