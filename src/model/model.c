@@ -18,12 +18,3 @@ const char *ts_stall_text(enum ts_stall stall) {
   };
   return (unsigned)stall < TS_STALL_COUNT ? texts[stall] : "?";
 }
-
-const char *ts_stall_explanation(enum ts_stall stall) {
-  static const char *const texts[] = {
-#define STALL(name, text, explanation) explanation,
-#include "model/stall.def"
-#undef STALL
-  };
-  return (unsigned)stall < TS_STALL_COUNT ? texts[stall] : "?";
-}

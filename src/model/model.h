@@ -22,7 +22,6 @@ enum ts_stall {
 };
 const char *ts_model_unit_text(enum ts_model_unit unit);
 const char *ts_stall_text(enum ts_stall stall);
-const char *ts_stall_explanation(enum ts_stall stall);
 
 /* When something happened on which unit. Times in SM cycles from the launch's first block. */
 struct ts_span {
