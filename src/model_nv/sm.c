@@ -60,10 +60,12 @@ void ts__define(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts_
                 double cycle, enum ts_stall stall) {
   if (op->insn >= sm->code->insn_count) return;
   const struct ts_code_insn *insn = &sm->code->insns[op->insn];
-  const struct ts_code_ref *defs = sm->code->refs + insn->first_ref + insn->use_count;
-  for (uint32_t d = 0; d < insn->def_count; d++)
-    for (uint32_t i = 0; i < defs[d].count; i++)
-      warp->ready[defs[d].first + i] = (struct ts__ready){cycle, (uint8_t)stall};
+  uint32_t first = insn->first_ref + insn->use_count;
+  for (uint32_t d = 0; d < insn->def_count; d++) {
+    const struct ts_code_ref *def = &sm->code->refs[first + d];
+    for (uint32_t i = 0; i < def->count; i++)
+      warp->ready[def->first + i] = (struct ts__ready){cycle, (uint8_t)stall};
+  }
 }
 
 /* When the op's operands are there. wgmma reads its accumulator in the tensor core's own order. */
@@ -73,11 +75,11 @@ static void find_candidate(struct ts__sm *sm, struct ts__warp_state *warp) {
   warp->candidate_stall = TS_STALL_NONE;
   if (op->insn >= sm->code->insn_count) return;
   const struct ts_code_insn *insn = &sm->code->insns[op->insn];
-  const struct ts_code_ref *uses = sm->code->refs + insn->first_ref;
   for (uint32_t u = 0; u < insn->use_count; u++) {
-    uint32_t count = op->kind == TS__OP_WGMMA && uses[u].count > 8 ? 1 : uses[u].count;
+    const struct ts_code_ref *use = &sm->code->refs[insn->first_ref + u];
+    uint32_t count = op->kind == TS__OP_WGMMA && use->count > 8 ? 1 : use->count;
     for (uint32_t i = 0; i < count; i++) {
-      const struct ts__ready *ready = &warp->ready[uses[u].first + i];
+      const struct ts__ready *ready = &warp->ready[use->first + i];
       if (ready->cycle <= warp->candidate) continue;
       warp->candidate = ready->cycle;
       warp->candidate_stall = ready->stall;
