@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """How far `tilesim time` is from an H200, by family, and whether it ranks variants as the device does.
 
-usage: accuracy.py [--set corpus|traces] [--tilesim PROGRAM] [options]
+usage: accuracy.py [--set corpus|traces|holdout] [--tilesim PROGRAM] [options]
 
-Two sets: "corpus" is the data beside the checkout (--data), "traces" the cases of the tree with traces/h200/times.tsv.
-Constants may be calibrated on one half of the cases (crc32 of the name even); what is reported is the other half.
+Three sets: "corpus" is the data beside the checkout (--data), "traces" the cases of the tree with traces/h200/times.tsv,
+"holdout" those of traces/holdout_h200.tar.xz with traces/h200/holdout.tsv.
+Constants may be calibrated on one half of the corpus (crc32 of the name even); what is reported is the other half.
+None may be calibrated on the holdout: it says what the model is worth on kernels that it has not seen.
 The result is compared with tests/accuracy/ratchet.json, and the exit status is 1 when anything is worse than it says;
 --update writes the file, after a change that is better, or one that has a reason. Needs only the standard library.
 """
@@ -14,12 +16,15 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RATCHET = os.path.join(ROOT, "tests", "accuracy", "ratchet.json")
+TRACES = os.path.join(ROOT, "traces")
 SWEEPS = [(size, kind) for size in (1024, 4096) for kind in ("ws", "nows", "sm80", "")]
 TIE = 0.02        # measured times nearer than that are not told apart
 SLACK = 0.005     # of a ratchet: rounding of its two decimals
@@ -55,39 +60,47 @@ class Case:
         return self.time["kernel_us_cold"] / self.cold_us - 1
 
 
-def read_cases(options):
-    """The cases of the set with a measured time and a folder, or None when the data is absent."""
+def read_table(path):
+    """The rows of a table with a header, as {column: text}."""
+    with open(path, encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split("\t") for line in lines if not line.startswith("#")]
+    return [dict(zip(rows[0], row)) for row in rows[1:]]
+
+
+def find_set(options, scratch):
+    """(table of times, table of registers or None, folders that hold the cases) of the set."""
     if options.set == "traces":
-        table, folders = os.path.join(ROOT, "traces", "h200", "times.tsv"), [os.path.join(ROOT, "traces")]
-    else:
-        table = os.path.join(options.data, "times.tsv")
-        folders = [os.path.join(options.data, part) for part in ("cases", "sweep")]
+        return os.path.join(TRACES, "h200", "times.tsv"), None, [TRACES]
+    if options.set == "holdout":
+        with tarfile.open(os.path.join(TRACES, "holdout_h200.tar.xz")) as archive:
+            archive.extractall(scratch, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(scratch)
+        table = os.path.join(TRACES, "h200", "holdout.tsv")
+        return table, table, [os.path.join(scratch, "cases")]
+    folders = [os.path.join(options.data, part) for part in ("cases", "sweep")]
+    return os.path.join(options.data, "times.tsv"), os.path.join(options.data, "kernels.tsv"), folders
+
+
+def read_cases(options, table, folders):
+    """The cases of the set with a measured time and a folder, or None when the data is absent."""
     if not os.path.exists(table):
         return None
+    hot, cold = ("hot_us", "cold_us") if options.set == "holdout" else ("hot_median_us", "cold_median_us")
     cases = []
-    with open(table, encoding="utf-8") as lines:
-        rows = [line.rstrip("\n").split("\t") for line in lines if not line.startswith("#")]
-    column = {name: index for index, name in enumerate(rows[0])}
-    for row in rows[1:]:
-        name = row[column["case"]]
+    for row in read_table(table):
+        name = row["case"]
         folder = next((f for f in (os.path.join(base, name) for base in folders) if os.path.isdir(f)), None)
         if folder and re.search(options.filter, name):
-            cases.append(Case(name, folder, float(row[column["hot_median_us"]]), float(row[column["cold_median_us"]])))
+            cases.append(Case(name, folder, float(row[hot]), float(row[cold])))
     return cases
 
 
-def read_registers(options):
+def read_registers(options, table):
     """{case: registers per thread as nvcc gave them}, for cases of one kernel."""
     found = {}
-    path = os.path.join(options.data, "kernels.tsv")
-    if not options.registers or not os.path.exists(path):
+    if not options.registers or not table or not os.path.exists(table):
         return found
-    with open(path, encoding="utf-8") as lines:
-        rows = [line.rstrip("\n").split("\t") for line in lines]
-    column = {name: index for index, name in enumerate(rows[0])}
-    for row in rows[1:]:
-        name = row[column["case"]]
-        found[name] = None if name in found else row[column["registers"]]
+    for row in read_table(table):
+        found[row["case"]] = None if row["case"] in found else row["registers"]
     return {name: count for name, count in found.items() if count}
 
 
@@ -109,8 +122,7 @@ def run_case(case, options, registers):
     case.wall_s = time.monotonic() - start
 
 
-def run_all(cases, options):
-    registers = read_registers(options)
+def run_all(cases, options, registers):
     shown = sys.stderr.isatty()
     with ThreadPoolExecutor(options.jobs) as pool:
         for done, _ in enumerate(pool.map(lambda case: run_case(case, options, registers), cases), 1):
@@ -155,15 +167,24 @@ def regret(cases):
 
 
 def rankings(cases):
+    """(name, cases of one problem): the sweeps of the corpus, the plain f16 products of the holdout by shape."""
     for size, kind in SWEEPS:
         prefix = f"sweep_{size}_{kind + '_' if kind else ''}"
         group = [case for case in cases if case.name.startswith(prefix)]
         if len(group) > 1 and kendall_tau(group) is not None:
             yield f"{size} {kind or 'all'}", group
+    shapes = {}
+    for case in cases:
+        found = re.match(r"gemm_(\d+x\d+x\d+)_(?:ws|nows|sm80)_", case.name)
+        if found:
+            shapes.setdefault(found.group(1), []).append(case)
+    for name, group in sorted(shapes.items()):
+        if len(group) > 3 and kendall_tau(group) is not None:
+            yield name, group
 
 
-def summary(cases, timed):
-    """What the ratchet holds. Key: (value, whether more is better)."""
+def summary(cases, timed, is_holdout):
+    """What the ratchet holds. Key: (value, whether more is better). The holdout has no halves: all of it is unseen."""
     half = [case for case in timed if case.is_reported]
     gemm = [case for case in timed if case.is_gemm]
     figures = {"timed cases": (len(timed), True), "refused cases": (len(cases) - len(timed), False)}
@@ -171,7 +192,7 @@ def summary(cases, timed):
                              ("MAPE GEMM, report half", [c for c in half if c.is_gemm], "error"),
                              ("MAPE all", timed, "error"), ("MAPE GEMM", gemm, "error"),
                              ("MAPE all, cold", timed, "cold_error")):
-        if group:
+        if group and not (is_holdout and name.endswith("half")):
             figures[name] = (round(mape(group, key), 2), False)
     for name, group in rankings(timed):
         figures[f"tau {name}"] = (round(kendall_tau(group), 3), True)
@@ -186,7 +207,7 @@ def print_table(timed, verbose):
     for case in timed:
         families.setdefault(case.family, []).append(case)
     print(f"{'family':12} {'n':>3} {'MAPE':>7} {'bias':>7} {'worst':>7}  {'cold':>7} {'bias':>7}  worst case")
-    for name, group in sorted(families.items()):
+    for name, group in [*sorted(families.items()), ("all", timed)]:
         worst = max(group, key=lambda case: abs(case.error))
         print(f"{name:12} {len(group):3} {mape(group):7.2f} {bias(group):+7.2f} {100 * worst.error:+7.1f}  "
               f"{mape(group, 'cold_error'):7.2f} {bias(group, 'cold_error'):+7.2f}  {worst.name}")
@@ -247,7 +268,7 @@ def write_json(path, cases, figures):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0],
                                      epilog="example: tools/accuracy.py --set corpus --filter '^sweep_4096' --verbose")
-    parser.add_argument("--set", choices=("corpus", "traces"), default="corpus", help="which cases (corpus)")
+    parser.add_argument("--set", choices=("corpus", "traces", "holdout"), default="corpus", help="which cases (corpus)")
     parser.add_argument("--tilesim", default=os.path.join(ROOT, "build", "tilesim"), help="the program")
     parser.add_argument("--data", default=os.path.join(ROOT, "..", "shared", "data", "tilelang"), help="the corpus")
     parser.add_argument("--machine", default="h200", help="the machine; times are an H200's")
@@ -262,18 +283,23 @@ def parse_options():
 
 
 def main():
-    options = parse_options()
-    cases = read_cases(options)
+    with tempfile.TemporaryDirectory() as scratch:
+        return check(parse_options(), scratch)
+
+
+def check(options, scratch):
+    table, registers, folders = find_set(options, scratch)
+    cases = read_cases(options, table, folders)
     if not cases:
         print(f"NOT CHECKED: no measured cases of the set '{options.set}' (looked in {options.data}); "
               "the accuracy of the timing model was not compared with a device")
         return SKIPPED
-    run_all(cases, options)
+    run_all(cases, options, read_registers(options, registers))
     timed = [case for case in cases if case.time]
     if timed:
         print_table(timed, options.verbose)
     print_rest(cases, timed)
-    figures = summary(cases, timed)
+    figures = summary(cases, timed, options.set == "holdout")
     if options.json:
         write_json(options.json, cases, figures)
     is_whole = options.filter == "." and not options.registers and options.machine == "h200"
