@@ -105,9 +105,8 @@ struct ts__l2_outcome {
 struct ts__l2_settings {
   uint64_t capacity_bytes;
   /* Lines fall by a hash into 16 groups whose capacities are this relative standard deviation apart,
-   * each least recently used first out: a real cache's sets do not overflow all at once. FITTED
-   * 1/8 to sweeps on an H200: of 60 MiB, 0, 28, 73, 95 % miss in sweeps of 48, 56, 64, 96 MiB
-   * (4, 31, 72, 100 here). 0: one group, all of the capacity to the last line. */
+   * each least recently used first out: a real cache's sets do not overflow all at once.
+   * docs/timing-memory.md has the fit. 0: one group, all of the capacity to the last line. */
   double capacity_spread;
   /* A line is at home in one partition; the other keeps a copy of what its SMs read, in room for
    * half of this. So a working set up to this size is near to all, a larger one that is swept is far
