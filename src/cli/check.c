@@ -61,10 +61,7 @@ static bool take_option(void *user, const char *name, const char *value) {
 }
 
 static enum ts_result execute(struct ts_sim *sim, struct check_request *request) {
-  char folder[4096];
-  enum ts_result result = TS_RESULT_OK;
-  if (request->machine)
-    result = ts_sim_set_machine(sim, cli_machine_folder(folder, sizeof folder), request->machine);
+  enum ts_result result = cli_set_machine(sim, request->machine);
   if (result == TS_RESULT_OK) result = ts_sim_open(sim, request->folder, request->fast_math);
   if (result == TS_RESULT_OK) result = cli_set_arguments(sim, &request->arguments);
   return result == TS_RESULT_OK ? cli_run_shown(sim, &request->settings) : result;

@@ -123,5 +123,8 @@ void cli_json_text(FILE *stream, const char *text); /* NULL gives null */
 int cli_finish(struct ts_sim *sim, enum ts_result result);
 /* Folder of the machine files: $TILESIM_MACHINES, else next to the program, else "machines". */
 const char *cli_machine_folder(char *buffer, size_t capacity_bytes);
+/* name: NULL for the default. A file of that name in the folder overrules the compiled-in one. */
+enum ts_result cli_set_machine(struct ts_sim *sim, const char *name);
+#define CLI_DEFAULT_MACHINE "h200-sxm"
 
 #endif

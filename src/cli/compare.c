@@ -70,7 +70,7 @@ static void hash_row(void *user, const struct ts_machine_row *row) {
 /* The program itself stands for its version: models change without the number changing. */
 static enum ts_result hash_base(struct comparison *comparison, struct ts_sim *sim) {
   char folder[4096];
-  const char *machine = comparison->machine ? comparison->machine : "h200-sxm";
+  const char *machine = comparison->machine ? comparison->machine : CLI_DEFAULT_MACHINE;
   hash_start(comparison->base_hash);
   hash_text(comparison->base_hash, ts_version());
   if (comparison->resume) hash_file(comparison->base_hash, "/proc/self/exe");
@@ -134,7 +134,6 @@ static void keep_message(struct ts_sim *sim, struct compare_variant *variant) {
 }
 
 static void time_variant(const struct comparison *comparison, struct compare_variant *variant) {
-  char folder[4096];
   struct ts_sim *sim;
   const struct ts_time *time = NULL;
   struct ts_machine_info info;
@@ -143,9 +142,7 @@ static void time_variant(const struct comparison *comparison, struct compare_var
     snprintf(variant->message, sizeof variant->message, "out of memory");
     return;
   }
-  if (comparison->machine)
-    variant->result =
-        ts_sim_set_machine(sim, cli_machine_folder(folder, sizeof folder), comparison->machine);
+  variant->result = cli_set_machine(sim, comparison->machine);
   if (variant->result == TS_RESULT_OK)
     variant->result = ts_sim_open(sim, variant->folder, TS_FAST_MATH_AUTO);
   if (variant->result == TS_RESULT_OK) variant->result = ts_sim_time(sim, NULL, &time);

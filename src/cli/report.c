@@ -190,3 +190,9 @@ const char *cli_machine_folder(char *buffer, size_t capacity_bytes) {
   }
   return "machines";
 }
+
+enum ts_result cli_set_machine(struct ts_sim *sim, const char *name) {
+  char folder[4096];
+  return ts_sim_set_machine(sim, cli_machine_folder(folder, sizeof folder),
+                            name ? name : CLI_DEFAULT_MACHINE);
+}

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,10 +20,11 @@ struct limit_row {
   const char *key, *unit;
   enum limit_kind kind;
   size_t offset;
+  uint64_t least;
 };
 static const struct limit_row limit_table[] = {
-#define LIMIT(key, member, kind, unit)                                                             \
-  {#key, unit, LIMIT_##kind, offsetof(struct ts_machine, member)},
+#define LIMIT(key, member, kind, unit, least)                                                      \
+  {#key, unit, LIMIT_##kind, offsetof(struct ts_machine, member), least},
 #include "machine/limit.def"
 #undef LIMIT
 };
@@ -189,6 +191,9 @@ static enum ts_status read_limit(struct reader *r, const struct value_line *line
   uint64_t number;
   if (!parse_number(line->value, &number) || (row->kind == LIMIT_U32 && number > UINT32_MAX))
     return FAIL(r, "%s: \"%.*s\" is not a number that fits", row->key, WORD(line->value));
+  if (number < row->least)
+    return FAIL(r, "%s: %" PRIu64 " is too small; the least is %" PRIu64, row->key, number,
+                row->least);
   TS_TRY(check_value(r, line, row->key, row->unit, r->seen >> i & 1));
   r->seen |= (uint64_t)1 << i;
   store(machine, row, number);
@@ -207,11 +212,43 @@ static bool parse_decimal(struct word word, double *value) {
   return *end == 0 && isfinite(*value) && *value >= 0;
 }
 
+/* What a model can divide by and add up: rates are positive, and all stay far from infinity. */
+static const struct {
+  const char *unit;
+  double least, most;
+} unit_bounds[] = {
+    {"MHz", 1, 1e6},
+    {"MAC/cycle", 1e-3, 1e9},
+    {"bytes/cycle", 1e-3, 1e9},
+    {"bytes/us", 1, 1e12},
+    {"sectors/cycle", 1e-3, 1e9},
+    {"insns/cycle", 1e-3, 1e9},
+    {"SMs", 0, 65536},
+    {"insns", 0, 1e9},
+    {"bytes", 0, 4294967296},
+    {"cycles", 0, 1e9},
+    {"us", 0, 1e9},
+    {"ratio", 0, 1e3},
+};
+
+static enum ts_status check_bounds(struct reader *r, size_t i, double value) {
+  for (size_t k = 0; k < sizeof unit_bounds / sizeof *unit_bounds; k++) {
+    if (strcmp(unit_bounds[k].unit, timing_table[i].unit) != 0) continue;
+    if (value >= unit_bounds[k].least && value <= unit_bounds[k].most) return TS_OK;
+    return FAIL(r, "%s: %g is out of range; expected %g to %g %s", timing_table[i].key, value,
+                unit_bounds[k].least, unit_bounds[k].most, unit_bounds[k].unit);
+  }
+  return FAIL(r, "%s: no range for the unit %s", timing_table[i].key, timing_table[i].unit);
+}
+
 static enum ts_status read_timing(struct reader *r, const struct value_line *line, size_t i,
                                   struct ts_machine *machine) {
   const char *key = timing_table[i].key;
-  if (!is_word(line->value, "none") && !parse_decimal(line->value, &machine->timing[i]))
+  double *value = &machine->timing[i];
+  bool is_stated = !is_word(line->value, "none");
+  if (is_stated && !parse_decimal(line->value, value))
     return FAIL(r, "%s: \"%.*s\" is not a number that fits", key, WORD(line->value));
+  if (is_stated) TS_TRY(check_bounds(r, i, *value));
   TS_TRY(check_value(r, line, key, timing_table[i].unit, machine->timing_tag[i] != TS_TAG_NONE));
   machine->timing_tag[i] = (uint8_t)line->tag;
   return TS_OK;

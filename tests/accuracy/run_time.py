@@ -166,6 +166,27 @@ def check_machines(checks):
     checks.expect(all(len(line) <= 80 for line in text.splitlines()), "machines NAME fits 80 columns")
 
 
+def check_overruled(checks, folder):
+    """A file of the default machine's name in $TILESIM_MACHINES counts without --machine as with it."""
+    with open(os.path.join(ROOT, "machines", "h200-sxm.mach"), encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    mine = os.path.join(folder, "h200-sxm.mach")
+    with open(mine, "w", encoding="utf-8") as file:
+        file.write("\n".join("sm_clock 1000 MHz GUESS a test" if line.startswith("sm_clock") else line
+                             for line in lines) + "\n")
+    os.environ["TILESIM_MACHINES"] = folder
+    checks.expect(checks.json("time", SMALL[0])["clock_mhz"] == 1000, "time: the folder's file overrules")
+    row = checks.json("compare", SMALL[0])["variants"][0]
+    checks.expect(row["kernel_us"] == checks.json("time", SMALL[0])["kernel_us"], "compare: as time")
+    with open(mine, "a", encoding="utf-8") as file:
+        file.write("nonsense\n")
+    for command in ("run", "check", "time", "compare"):
+        done = checks.run(command, SMALL[0])
+        checks.expect(done.returncode == 2 and "nonsense" in done.stdout + done.stderr,
+                      f"{command} with a broken file of the default machine: {done.returncode} {done.stderr}")
+    del os.environ["TILESIM_MACHINES"]
+
+
 def check_errors(checks):
     checks.expect_error(2, "which case folder?", "time")
     checks.expect_error(2, "there is no such folder", "time", "traces/nonesuch")
@@ -191,6 +212,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         check_files(checks, folder)
         check_compare(checks, folder)
+        check_overruled(checks, folder)
     check_progress(checks)
     check_machines(checks)
     check_errors(checks)

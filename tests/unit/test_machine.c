@@ -33,7 +33,7 @@ START_TEST(test_default_is_the_file) {
   for (int i = 0; i < 2; i++) {
     ck_assert_str_eq(built_in.name, others[i]->name);
     ck_assert_str_eq(built_in.profile, others[i]->profile);
-#define LIMIT(key, member, kind, unit)                                                             \
+#define LIMIT(key, member, kind, unit, least)                                                      \
   ck_assert_msg(built_in.member == others[i]->member, "%s", #key);
 #include "machine/limit.def"
 #undef LIMIT
@@ -132,6 +132,35 @@ static enum ts_status load_lines(struct fixture *x, const char *path, const char
   return status;
 }
 
+/* A file that is like the shipped one but for one constant. */
+static void check_constant(int id, const char *value, enum ts_status expected) {
+  struct fixture x;
+  struct ts_machine machine;
+  char line[256];
+  begin(&x);
+  snprintf(line, sizeof line, "%s %s %s GUESS a test", ts_timing_key((enum ts_timing_id)id), value,
+           ts_timing_unit((enum ts_timing_id)id));
+  ck_assert_msg(load_lines(&x, "./test_machine.range.mach", "name y\nprofile nv_sm90\nlike h200",
+                           line, &machine) == expected,
+                "%s", line);
+  end(&x);
+}
+
+/* Every constant of the shipped file at zero and far beyond use: refused, or one that a model can take.
+ * Rates and counts must not be zero, nothing may reach infinity. */
+START_TEST(test_ranges) {
+  check_fault("132 SMs", "0 SMs", 6, "sm_count: 0 is too small; the least is 1");
+  for (int i = 0; i < TS_TIMING_COUNT; i++) {
+    bool is_rate = strstr(ts_timing_unit((enum ts_timing_id)i), "/") != NULL ||
+                   !strcmp(ts_timing_unit((enum ts_timing_id)i), "MHz");
+    check_constant(i, "0", is_rate ? TS_BAD_INPUT : TS_OK);
+    check_constant(i, "1", TS_OK);
+    check_constant(i, "1e13", TS_BAD_INPUT);
+    check_constant(i, "1e308", TS_BAD_INPUT);
+  }
+}
+END_TEST
+
 /* What a file does not state comes from the machine it is like, as a guess; "none" is not filled. */
 START_TEST(test_like) {
   struct fixture x;
@@ -163,5 +192,5 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("machine", test_default_is_the_file, test_unknown_machine, test_missing,
-                   test_faults, test_like);
+                   test_faults, test_ranges, test_like);
 }
