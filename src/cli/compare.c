@@ -91,38 +91,6 @@ static void make_key(const struct comparison *comparison, struct compare_variant
            (unsigned long long)hash[1]);
 }
 
-/* --- the result file */
-
-static void take_line(struct comparison *comparison, const char *line) {
-  for (size_t i = 0; i < comparison->count; i++)
-    if (!comparison->variants[i].is_done) compare_read(&comparison->variants[i], line);
-}
-
-/* Reads what is there, and opens the file for more. False after telling stderr. */
-static bool open_results(struct comparison *comparison) {
-  char *line = NULL;
-  size_t capacity = 0;
-  bool is_cut = false;
-  if (!comparison->resume) return true;
-  FILE *stream = fopen(comparison->resume, "r");
-  if (stream) {
-    for (ssize_t length; (length = getline(&line, &capacity, stream)) > 0;) {
-      take_line(comparison, line);
-      is_cut = line[length - 1] != '\n';
-    }
-    fclose(stream);
-  }
-  free(line);
-  comparison->results = fopen(comparison->resume, "a");
-  if (!comparison->results) {
-    fprintf(stderr, "tilesim: %s: cannot open for writing: %s\n", comparison->resume,
-            strerror(errno));
-    return false;
-  }
-  if (is_cut) putc('\n', comparison->results); /* an earlier run was killed within a line */
-  return true;
-}
-
 /* --- timing */
 
 static void keep_message(struct ts_sim *sim, struct compare_variant *variant) {
@@ -131,6 +99,21 @@ static void keep_message(struct ts_sim *sim, struct compare_variant *variant) {
   if (ts_sim_diagnostic(sim, 0, &diagnostic) == TS_RESULT_OK)
     snprintf(variant->message, sizeof variant->message, "%s: %s", diagnostic.code,
              diagnostic.message);
+}
+
+/* Each code once. */
+static void keep_notes(struct ts_sim *sim, struct compare_variant *variant) {
+  struct ts_diagnostic diagnostic;
+  for (uint32_t i = 0; ts_sim_diagnostic(sim, i, &diagnostic) == TS_RESULT_OK; i++) {
+    uint32_t at = 0;
+    while (at < variant->note_count && strcmp(variant->notes[at].code, diagnostic.code) != 0)
+      at++;
+    if (at < variant->note_count) continue;
+    if (at == COMPARE_NOTE_LIMIT) return;
+    struct compare_note *note = &variant->notes[variant->note_count++];
+    snprintf(note->code, sizeof note->code, "%s", diagnostic.code);
+    snprintf(note->title, sizeof note->title, "%s", diagnostic.title);
+  }
 }
 
 static void time_variant(const struct comparison *comparison, struct compare_variant *variant) {
@@ -147,10 +130,12 @@ static void time_variant(const struct comparison *comparison, struct compare_var
     variant->result = ts_sim_open(sim, variant->folder, TS_FAST_MATH_AUTO);
   if (variant->result == TS_RESULT_OK) variant->result = ts_sim_time(sim, NULL, &time);
   ts_sim_machine(sim, &info);
-  if (variant->result == TS_RESULT_OK)
+  if (variant->result == TS_RESULT_OK) {
     compare_fill(variant, time, info.sm_count);
-  else
+    keep_notes(sim, variant);
+  } else {
     keep_message(sim, variant);
+  }
   ts_sim_free(sim);
 }
 
@@ -158,9 +143,9 @@ static void show_progress(const struct comparison *comparison) {
   enum { WIDTH = 40 };
   int filled = (int)(comparison->done * WIDTH / comparison->count);
   if (!isatty(STDERR_FILENO)) return;
-  fprintf(stderr, "\r[%.*s%*s] %zu of %zu variants", filled,
+  fprintf(stderr, "\r[%.*s%*s] %zu of %zu variant%s", filled,
           "########################################", WIDTH - filled, "", comparison->done,
-          comparison->count);
+          comparison->count, comparison->count == 1 ? "" : "s");
   if (comparison->done == comparison->count) fprintf(stderr, "\r%76s\r", "");
   fflush(stderr);
 }
@@ -224,15 +209,24 @@ static size_t timed_count(const struct comparison *comparison) {
   return count;
 }
 
+static void print_notes(const struct compare_variant *variant) {
+  char text[4096];
+  for (uint32_t i = 0; i < variant->note_count; i++) {
+    snprintf(text, sizeof text, "%s: %s: %s", variant->notes[i].code, base_name(variant->folder),
+             variant->notes[i].title);
+    cli_print_row(stdout, "", 4, text);
+  }
+}
+
 static void print_text(const struct comparison *comparison) {
   const struct compare_variant *variants = comparison->variants;
   size_t timed = timed_count(comparison);
   char reason[256];
   if (timed)
-    printf("%zu variants on %s, each +- %.0f %%\n"
+    printf("%zu variant%s on %s, each +- %.0f %%\n"
            "best, next: probability that it is faster than the best, than the next\n\n"
            "          us  ratio     cold  best  next  variant\n",
-           timed, variants[0].machine, 100 * variants[0].uncertainty);
+           timed, timed == 1 ? "" : "s", variants[0].machine, 100 * variants[0].uncertainty);
   for (size_t i = 0; i < timed; i++) {
     printf("%4zu %9.3f %6.3f %8.3f", i + 1, variants[i].kernel_us,
            variants[i].kernel_us / variants[0].kernel_us, variants[i].kernel_us_cold);
@@ -247,6 +241,7 @@ static void print_text(const struct comparison *comparison) {
     printf("  %s\n", base_name(variants[i].folder));
     compare_reason(&variants[i], &variants[0], reason, sizeof reason);
     if (*reason) cli_print_row(stdout, "", 4, reason);
+    print_notes(&variants[i]);
   }
   for (size_t i = timed; i < comparison->count; i++)
     fprintf(stderr, "tilesim: %s: %s\n", variants[i].folder, variants[i].message);
@@ -264,6 +259,7 @@ static void json_row(const struct comparison *comparison, size_t index, size_t t
          variant->uncertainty, variant->is_resumed ? "true" : "false", variant->limiting_unit);
   compare_reason(variant, best, reason, sizeof reason);
   cli_json_text(stdout, *reason ? reason : NULL);
+  compare_write_notes(stdout, variant);
   printf(",\n     \"beats\": ["); /* by rank */
   for (size_t i = 0; i < timed; i++)
     printf("%s%.4f", i ? ", " : "",
@@ -362,9 +358,11 @@ static int compare_command(const struct cli_command *command, int argc, char **a
   }
   for (size_t i = 0; i < comparison.count; i++)
     make_key(&comparison, &comparison.variants[i]);
-  if (!open_results(&comparison)) {
-    comparison.variants[0].result = TS_RESULT_IO;
-    return finish(&comparison, sim);
+  if (comparison.resume) {
+    enum ts_result result = compare_open_results(comparison.resume, comparison.variants,
+                                                 comparison.count, &comparison.results);
+    comparison.variants[0].result = result;
+    if (result != TS_RESULT_OK) return finish(&comparison, sim);
   }
   pthread_mutex_init(&comparison.lock, NULL);
   time_all(&comparison);

@@ -4,11 +4,21 @@
 
 #include "cli/cli_priv.h"
 
-enum { COMPARE_NAME_BYTES = 32, COMPARE_SHARE_LIMIT = 24, COMPARE_KEY_BYTES = 33 };
+enum {
+  COMPARE_NAME_BYTES = 32,
+  COMPARE_SHARE_LIMIT = 24,
+  COMPARE_KEY_BYTES = 33,
+  COMPARE_NOTE_LIMIT = 8
+};
 
 struct compare_share {
   char name[COMPARE_NAME_BYTES];
   double us;
+};
+
+/* A diagnostic of a case that was timed nevertheless. */
+struct compare_note {
+  char code[COMPARE_NAME_BYTES], title[96];
 };
 
 /* Sums over the launches of a case; what is not a sum is of its longest launch. */
@@ -25,7 +35,8 @@ struct compare_variant {
   char limiting_unit[COMPARE_NAME_BYTES], occupancy_limit[COMPARE_NAME_BYTES];
   struct compare_share units[COMPARE_SHARE_LIMIT];  /* busy time, us */
   struct compare_share stalls[COMPARE_SHARE_LIMIT]; /* share of warps' lives x kernel time, us */
-  uint32_t unit_count, stall_count;
+  struct compare_note notes[COMPARE_NOTE_LIMIT];
+  uint32_t unit_count, stall_count, note_count;
 };
 
 /* --- compare_result.c: variants as lines of JSON */
@@ -33,10 +44,19 @@ struct compare_variant {
 void compare_fill(struct compare_variant *variant, const struct ts_time *time, uint32_t sm_count);
 /* One line. */
 void compare_write(FILE *stream, const struct compare_variant *variant);
-/* False when the line is not whole or has another key. */
+/* A field "diagnostics" with the comma before it. */
+void compare_write_notes(FILE *stream, const struct compare_variant *variant);
+/* All but the folder. False when the line is not whole or has values that no report has. */
 bool compare_read(struct compare_variant *variant, const char *line);
 /* The value of "key": in the line, or NULL. */
 const char *compare_find(const char *line, const char *key);
+
+/* --- compare_file.c */
+
+/* Fills the variants that the file has (by key), and opens it for more; it need not exist. Tells
+ * stderr what is wrong; a file that is no result file stays as it is. */
+enum ts_result compare_open_results(const char *path, struct compare_variant *variants,
+                                    size_t count, FILE **results);
 
 /* --- compare_reason.c */
 

@@ -2,6 +2,7 @@
  * what the writer made: keys in any order, numbers, texts without escapes, objects of numbers. */
 #include "cli/compare_priv.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,14 @@ static void write_shares(FILE *stream, const char *key, const struct compare_sha
   putc('}', stream);
 }
 
+void compare_write_notes(FILE *stream, const struct compare_variant *variant) {
+  fprintf(stream, ", \"diagnostics\": [");
+  for (uint32_t i = 0; i < variant->note_count; i++)
+    fprintf(stream, "%s{\"code\": \"%s\", \"title\": \"%s\"}", i ? ", " : "",
+            variant->notes[i].code, variant->notes[i].title);
+  putc(']', stream);
+}
+
 void compare_write(FILE *stream, const struct compare_variant *variant) {
   struct compare_variant copy = *variant;
   fprintf(stream, "{\"key\": \"%s\", \"case\": ", variant->key);
@@ -92,6 +101,7 @@ void compare_write(FILE *stream, const struct compare_variant *variant) {
           variant->limiting_unit, variant->occupancy_limit);
   write_shares(stream, "units_us", variant->units, variant->unit_count);
   write_shares(stream, "stalls_us", variant->stalls, variant->stall_count);
+  compare_write_notes(stream, variant);
   fprintf(stream, "}\n");
 }
 
@@ -123,19 +133,42 @@ static bool read_shares(const char *at, struct compare_share *shares, uint32_t *
     at += strlen(share->name) + 2;
     if (strncmp(at, ": ", 2) != 0) return false;
     share->us = strtod(at + 2, &end);
-    if (end == at + 2) return false;
+    if (end == at + 2 || !isfinite(share->us) || share->us < 0) return false;
     at = end;
   }
   return true;
 }
 
+static bool read_notes(const char *at, struct compare_note *notes, uint32_t *count) {
+  if (!at || *at++ != '[') return false;
+  for (*count = 0; *at != ']'; ++*count) {
+    if (*count == COMPARE_NOTE_LIMIT) return false;
+    struct compare_note *note = &notes[*count];
+    if (!read_text(compare_find(at, "code"), note->code, sizeof note->code) ||
+        !read_text(compare_find(at, "title"), note->title, sizeof note->title))
+      return false;
+    at = strchr(at, '}');
+    if (!at) return false;
+    at++;
+  }
+  return true;
+}
+
+/* Times and what ratios divide by cannot be zero; nothing is negative. */
+static bool is_plausible(const struct compare_variant *variant) {
+  struct compare_variant copy = *variant;
+  for (size_t i = 0; i < NUMBER_COUNT; i++) {
+    double value = *number_at(&copy, i);
+    if (!isfinite(value) || value < 0) return false;
+  }
+  return copy.kernel_us > 0 && copy.kernel_us_cold > 0 && copy.uncertainty > 0;
+}
+
 bool compare_read(struct compare_variant *variant, const char *line) {
-  char key[COMPARE_KEY_BYTES];
-  struct compare_variant read = *variant;
+  struct compare_variant read = {0};
   size_t length = strlen(line);
   if (length < 2 || line[length - 1] != '\n' || line[length - 2] != '}') return false;
-  if (!read_text(compare_find(line, "key"), key, sizeof key)) return false;
-  if (strcmp(key, variant->key) != 0) return false;
+  if (!read_text(compare_find(line, "key"), read.key, sizeof read.key)) return false;
   for (size_t i = 0; i < NUMBER_COUNT; i++) {
     const char *at = compare_find(line, numbers[i].key);
     char *end = NULL;
@@ -146,7 +179,9 @@ bool compare_read(struct compare_variant *variant, const char *line) {
       !read_text(compare_find(line, "limiting_unit"), read.limiting_unit, COMPARE_NAME_BYTES) ||
       !read_text(compare_find(line, "occupancy_limit"), read.occupancy_limit, COMPARE_NAME_BYTES) ||
       !read_shares(compare_find(line, "units_us"), read.units, &read.unit_count) ||
-      !read_shares(compare_find(line, "stalls_us"), read.stalls, &read.stall_count))
+      !read_shares(compare_find(line, "stalls_us"), read.stalls, &read.stall_count) ||
+      !read_notes(compare_find(line, "diagnostics"), read.notes, &read.note_count) ||
+      !is_plausible(&read))
     return false;
   read.is_done = read.is_resumed = true;
   *variant = read;

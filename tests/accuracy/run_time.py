@@ -5,12 +5,14 @@ import argparse
 import json
 import os
 import pty
+import resource
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SMALL = ["traces/add_dynamic_1000", "traces/softmax", "traces/transpose_swizzled", "traces/gemm_64x64x32_s2"]
+COLLATZ = "../shared/data/tilelang/cases/collatz"   # what it executes depends on contents
 GEMMS = ["traces/gemm_64x64x32_s2", "traces/gemm_sparse24", "traces/gemm_sparse24_sm80"]
 
 
@@ -138,6 +140,103 @@ def check_compare(checks, folder):
                   f"a case that is not there: {failed}")
 
 
+def resume_from(checks, path, content, *arguments):
+    """compare with a result file of that content; answers the run and what the file has then."""
+    with open(path, "wb") as file:
+        file.write(content)
+    done = checks.run("compare", SMALL[0], "--resume", path, *arguments)
+    with open(path, "rb") as file:
+        return done, file.read()
+
+
+def check_resume_refused(checks, folder):
+    """What is not a result file is named and stays as it is."""
+    path = os.path.join(folder, "other")
+    for content, found in ((b"a note\nmore", "'a note'"), (b"\xfd7zXZ\x00\x01", "\\xfd7zXZ\\x00\\x01"), (b"{", "'{'"),
+                           (b"\n", "''"), (b'{"key": "none"}\n', "none"), (b'{"rank": 1}', "rank")):
+        done, after = resume_from(checks, path, content)
+        checks.expect(done.returncode == 2 and not done.stdout, f"{content}: {done}")
+        checks.expect(f"{path}: line 1: expected a result" in done.stderr and found in done.stderr,
+                      f"{content}: {done.stderr}")
+        checks.expect(after == content, f"{content} became {after}")
+    for path, found in (("/dev/full", "not a regular file"), ("/dev/zero", "not a regular file"), (folder, "a folder")):
+        checks.expect_error(2, f"{path}: expected a result file or no file, found", "compare", SMALL[0], "--resume", path)
+        checks.expect_error(2, found, "compare", SMALL[0], "--resume", path)
+
+
+def check_resume_damaged(checks, folder):
+    """Lines that are not whole or not believable are counted and timed again; an end that was cut is not counted."""
+    path = os.path.join(folder, "damaged.jsonl")
+    _, line = resume_from(checks, path, b"", "--format", "json")
+    good = json.loads(line)
+
+    def with_value(key, value):
+        return line.replace(f'"{key}": {good[key]:.9g}'.encode(), f'"{key}": {value}'.encode())
+
+    checks.expect(with_value("kernel_us", "1") != line, f"no kernel_us in {line}")
+    cases = [(with_value(key, value), 1) for key, value in (("kernel_us", "-5"), ("kernel_us", "0"), ("kernel_us", "1e999"),
+             ("kernel_us", "nan"), ("kernel_us_cold", "-1"), ("cycles", "inf"), ("dram_bytes", "-1"), ("uncertainty", "nan"))]
+    cases += [(line[:60] + b"\n", 1), (line[:60] + b"\n" + line[:70] + b"\n", 2), (line[:60], 0), (line[:12], 0)]
+    for content, skipped in cases:
+        done, after = resume_from(checks, path, content, "--format", "json")
+        told = f"{path}: skipped {skipped} line{'s' * (skipped != 1)}, damaged" if skipped else ""
+        checks.expect(done.returncode == 0 and told in done.stderr and bool(done.stderr) == bool(told),
+                      f"{content}: {done.stderr}")
+        row = json.loads(done.stdout)["variants"][0]
+        checks.expect(not row["is_resumed"] and abs(row["kernel_us"] - good["kernel_us"]) < 1e-5, f"{content}: {row}")
+        checks.expect(after == content.rstrip(b"\n") + b"\n" + line, f"{content} became {after}")
+    done, after = resume_from(checks, path, line + b"rubbish\n" + line[:30], "--format", "json")
+    checks.expect("skipped 1 line," in done.stderr and json.loads(done.stdout)["variants"][0]["is_resumed"],
+                  f"rubbish in the middle: {done}")
+
+
+def check_resume_memory(checks, folder):
+    """A line that memory does not suffice for ends the command."""
+    path = os.path.join(folder, "long.jsonl")
+
+    def run(*arguments):
+        limit = 512 << 20
+        return subprocess.run([checks.program, *arguments], capture_output=True, text=True, cwd=ROOT, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+
+    if run("compare", "--help").returncode != 0:
+        return   # sanitizers need more than that
+    with open(path, "wb") as file:
+        file.write(b'{"key": "')
+        file.truncate(1 << 30)
+    with open(path, "r+b") as file:
+        file.seek(9)
+        file.write(b"0" * 32 + b'", "case": "x')
+    done = run("compare", SMALL[0], "--resume", path)
+    checks.expect(done.returncode == 3 and f"{path}: cannot read: " in done.stderr, f"no memory: {done}")
+    checks.expect(os.path.getsize(path) == 1 << 30, "the file stays as it is")
+    os.unlink(path)
+
+
+def check_diagnostics(checks, folder):
+    """What time says about a case compare says too, for resumed results as well."""
+    path = os.path.join(folder, "diagnostics.jsonl")
+    _, line = resume_from(checks, path, b"", "--format", "json")
+    checks.expect(json.loads(line)["diagnostics"] == [], f"nothing to tell: {line}")
+    told = b'"diagnostics": [{"code": "TS-A-001", "title": "one"}, {"code": "TS-B-002", "title": "two"}]'
+    line = line.replace(b'"diagnostics": []', told)
+    row = json.loads(resume_from(checks, path, line, "--format", "json")[0].stdout)["variants"][0]
+    checks.expect(row["is_resumed"] and row["diagnostics"] == json.loads(b"{" + told + b"}")["diagnostics"], f"{row}")
+    text = resume_from(checks, path, line)[0].stdout
+    name = os.path.basename(SMALL[0])
+    checks.expect(f" TS-A-001: {name}: one\n" in text and f" TS-B-002: {name}: two\n" in text, text)
+    checks.expect(text.startswith("1 variant on "), f"one variant: {text}")
+    if not os.path.isdir(os.path.join(ROOT, COLLATZ)):
+        return
+    code = checks.json("time", COLLATZ)["diagnostics"][0]["code"]
+    for _ in range(2):
+        row = checks.json("compare", COLLATZ, "--resume", path)["variants"][0]
+        checks.expect([item["code"] for item in row["diagnostics"]] == [code], f"{COLLATZ}: {row}")
+    checks.expect(row["is_resumed"], f"{COLLATZ} is resumed")
+    text = checks.run("compare", COLLATZ).stdout
+    checks.expect(f"{code}: collatz: " in text and all(len(line) <= 80 for line in text.splitlines()), text)
+
+
 def check_progress(checks):
     """On a terminal a bar comes and goes; stdout stays as it is."""
     terminal, end = pty.openpty()
@@ -213,6 +312,10 @@ def main():
         check_files(checks, folder)
         check_compare(checks, folder)
         check_overruled(checks, folder)
+        check_resume_refused(checks, folder)
+        check_resume_damaged(checks, folder)
+        check_resume_memory(checks, folder)
+        check_diagnostics(checks, folder)
     check_progress(checks)
     check_machines(checks)
     check_errors(checks)
