@@ -90,6 +90,13 @@ static const char *scaled(double value, char text[32]) {
   return text;
 }
 
+/* Two digits, and none of what is too small to matter, so that a line of these fits 80 columns. */
+static const char *rounded(double value, char text[32]) {
+  if (value > 0 && value < 0.01) return "<0.01";
+  snprintf(text, 32, value < 100 ? "%.2g" : "%.0f", value);
+  return text;
+}
+
 /* Items of a list, broken before column 80. */
 struct list {
   size_t column, indent;
@@ -125,7 +132,7 @@ static void print_geometry(const struct ts_time_launch *launch,
 }
 
 static void print_work(const struct ts_time_launch *launch) {
-  char flop[32], rate[32], intensity[32], l2[32], dram[32];
+  char flop[32], rate[32], intensity[32], share[32], l2[32], dram[32];
   double seconds = launch->kernel_us * 1e-6;
   struct bound bound = find_bound(launch);
   printf("  cycles     %.0f; first block: prologue %.0f, steady %.0f, epilogue %.0f\n",
@@ -133,9 +140,10 @@ static void print_work(const struct ts_time_launch *launch) {
   printf("  traffic    L2 %sB, %.1f %% hits; DRAM %sB\n", scaled(launch->l2_bytes, l2),
          100 * launch->l2_hit_rate, scaled(launch->dram_bytes, dram));
   if (launch->flop > 0 && seconds > 0)
-    printf("  work       %sFLOP, %sFLOP/s; roofline at %sFLOP/B: %.3g %% of peak\n",
+    printf("  work       %sFLOP, %sFLOP/s; roofline at %s FLOP/B: %s %% of peak\n",
            scaled(launch->flop, flop), scaled(launch->flop / seconds, rate),
-           scaled(launch->intensity_flop_per_byte, intensity), 100 * launch->roofline_flop_share);
+           rounded(launch->intensity_flop_per_byte, intensity),
+           rounded(100 * launch->roofline_flop_share, share));
   printf("  achieved   %.1f %% of the %s\n", 100 * bound.share, bound.what);
   if (cli_is_latency_bound(launch))
     printf("  limited by latency; the busiest unit, %s, has %.1f %%\n", launch->limiting_unit,
