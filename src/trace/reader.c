@@ -2,7 +2,13 @@
  * grows with what was really there, and every number is checked before it is handed out. */
 #include "trace/trace_priv.h"
 
-enum { MAX_BLOCK_BYTES = 1 << 28, CHUNK_BYTES = 1 << 20 };
+enum {
+  MAX_BLOCK_BYTES = 1 << 28,
+  CHUNK_BYTES = 1 << 20,
+  MAX_ACCESS_BYTES = 8 * TS_MAX_VECTOR_LANES, /* of a lane: the longest vector */
+  MAX_CP_ASYNC_BYTES = 16,                    /* of a lane */
+  MAX_COPY_BYTES = 1 << 20 /* of a copy, one side is shared memory: more than any has */
+};
 
 struct buffer {
   uint8_t *data;
@@ -25,7 +31,8 @@ struct ts_trace_reader {
   struct buffer events, footprints;
   uint64_t footprint_start_bytes; /* of the buffer in the whole table */
   uint64_t footprint_end_bytes;
-  size_t event_at; /* next record in events */
+  uint64_t footprint_position; /* of the buffer in the file */
+  size_t event_at;             /* next record in events */
   uint64_t event_count;
   bool is_done;
   struct ts_footprint footprint; /* of the last event */
@@ -379,6 +386,7 @@ static enum ts_status read_footprints(struct ts_ctx *ctx, struct ts_trace_reader
   if (reader->footprints.size_bytes < 8 ||
       ts__get_u64(reader->footprints.data) != reader->footprint_end_bytes)
     return fail(ctx, reader, "a block of footprints is malformed");
+  reader->footprint_position = reader->position - reader->footprints.size_bytes;
   reader->footprint_start_bytes = reader->footprint_end_bytes;
   reader->footprint_end_bytes += reader->footprints.size_bytes - 8;
   return TS_OK;
@@ -493,6 +501,56 @@ static const char *footprint_problem(struct ts_trace_reader *reader, uint64_t of
   return NULL;
 }
 
+/* The bytes of an event are those of one to 32 lanes; an event without lanes moves none. */
+static bool are_lanes(uint32_t bytes, uint32_t size_bytes) {
+  if (bytes == 0) return true;
+  return size_bytes && bytes % size_bytes == 0 && bytes / size_bytes <= TS__TRACE_LANES;
+}
+
+static bool is_box_sound(const struct ts_event *event, const struct ts_footprint *footprint) {
+  for (unsigned i = 0; i < footprint->rank; i++)
+    if (!footprint->extent[i] || footprint->extent[i] > MAX_COPY_BYTES) return false;
+  return event->bytes <= MAX_COPY_BYTES && footprint->size_bytes <= MAX_COPY_BYTES &&
+         footprint->size_bytes % footprint->extent[0] == 0;
+}
+
+/* What was expected when the lengths are none that an event of this kind has, else NULL. A box may
+ * reach further than its bytes: it skips elements, and pixels are told as lines. */
+static const char *length_expected(const struct ts_event *event,
+                                   const struct ts_footprint *footprint) {
+  uint32_t bytes = event->bytes, size_bytes = footprint->size_bytes;
+  bool is_copy = event->kind == TS_EVENT_COPY || event->kind == TS_EVENT_LANDED;
+  if (!is_copy && event->kind != TS_EVENT_MEMORY) return "no footprint of an event of this kind";
+  if (footprint->kind == TS_FOOTPRINT_BOX) {
+    if (is_copy && is_box_sound(event, footprint)) return NULL;
+    return "a box of a copy: at most 1048576 bytes, extents from 1, rows of whole elements";
+  }
+  if (is_copy && footprint->kind == TS_FOOTPRINT_AFFINE) {
+    if (size_bytes == bytes && bytes <= MAX_COPY_BYTES) return NULL;
+    return "all bytes of the copy, at most 1048576";
+  }
+  if (size_bytes <= (is_copy ? MAX_CP_ASYNC_BYTES : MAX_ACCESS_BYTES) &&
+      are_lanes(bytes, size_bytes))
+    return NULL;
+  return is_copy ? "at most 16, and the event's bytes a multiple for up to 32 lanes"
+                 : "at most 512, and the event's bytes a multiple for up to 32 lanes";
+}
+
+static enum ts_status check_lengths(struct ts_ctx *ctx, const struct ts_trace_reader *reader,
+                                    const struct ts_event *event) {
+  const struct ts_footprint *footprint = &reader->footprint;
+  const char *expected = length_expected(event, footprint);
+  if (!expected) return TS_OK;
+  uint64_t offset = 8 + (event->footprint - 1 - reader->footprint_start_bytes);
+  return ts_fail(
+      ctx, TS_BAD_INPUT, TS_DIAG_INPUT_EVENTS, TS_FILE_PLACE(reader->path),
+      "the footprint at byte %llu, of event %llu, is malformed: found %u bytes per %s of "
+      "an event of %u bytes, expected %s",
+      (unsigned long long)(reader->footprint_position + offset), (unsigned long long)event->seq,
+      footprint->size_bytes, footprint->kind == TS_FOOTPRINT_BOX ? "row" : "lane", event->bytes,
+      expected);
+}
+
 enum ts_status ts_trace_reader_next(struct ts_ctx *ctx, struct ts_trace_reader *reader,
                                     struct ts_event *event, const struct ts_footprint **footprint,
                                     bool *is_end) {
@@ -508,7 +566,10 @@ enum ts_status ts_trace_reader_next(struct ts_ctx *ctx, struct ts_trace_reader *
   const char *problem = event_problem(reader, event);
   if (!problem && event->footprint) problem = footprint_problem(reader, event->footprint - 1);
   if (problem) return fail(ctx, reader, problem);
-  if (event->footprint) *footprint = &reader->footprint;
+  if (event->footprint) {
+    TS_TRY(check_lengths(ctx, reader, event));
+    *footprint = &reader->footprint;
+  }
   reader->event_at += TS__TRACE_RECORD_BYTES;
   reader->event_count++;
   return TS_OK;

@@ -78,7 +78,7 @@ static struct ts_event make_event(uint64_t i) {
                            .dst_space = 0xff,
                            .launch = (uint16_t)(i % 2),
                            .mask = 0xfffffffeu,
-                           .bytes = 4096,
+                           .bytes = i % 4 == TS_FOOTPRINT_AFFINE ? 4096 : 512,
                            .work = (uint32_t)(i * 3),
                            .sync_object = 1024,
                            .sync_phase = (uint32_t)(i / 2),
@@ -93,7 +93,10 @@ static const struct ts_footprint *make_footprint(uint64_t i, struct ts_footprint
                                      .size_bytes = 16,
                                      .base = UINT64_C(0x123456789a) + i};
   switch (i % 4) {
-  case TS_FOOTPRINT_AFFINE: footprint->lane_stride = -(int64_t)i; return footprint;
+  case TS_FOOTPRINT_AFFINE:
+    footprint->size_bytes = 4096;
+    footprint->lane_stride = -(int64_t)i;
+    return footprint;
   case TS_FOOTPRINT_LANES:
     for (unsigned k = 0; k < 32; k++)
       lanes[k] = i * 1000 + k;
@@ -103,7 +106,7 @@ static const struct ts_footprint *make_footprint(uint64_t i, struct ts_footprint
     footprint->rank = (uint8_t)(1 + i / 4 % 5);
     footprint->tensor_extent[0] = UINT64_C(5000000000);
     for (unsigned k = 0; k < footprint->rank; k++) {
-      footprint->extent[k] = k + 64;
+      footprint->extent[k] = k + 8;
       footprint->coordinate[k] = -(int32_t)k;
       footprint->stride_bytes[k] = UINT64_C(1) << (33 + k);
     }
@@ -262,6 +265,93 @@ static enum ts_status replay(char *data, size_t size_bytes) {
   return status;
 }
 
+/* Writes one event with its footprint and reads it. */
+static enum ts_status pass_event(struct ts_event event, struct ts_footprint footprint) {
+  static const uint64_t lanes[32] = {0};
+  struct ts_trace_writer *writer;
+  size_t size_bytes;
+  ck_assert_int_eq(ts_trace_writer_open(&ctx, path, &program, &writer), TS_OK);
+  struct ts_sink *sink = ts_trace_writer_sink(writer);
+  footprint.lanes = lanes;
+  ck_assert_int_eq(sink->emit(sink, &event, &footprint), TS_OK);
+  ck_assert_int_eq(ts_trace_writer_close(&ctx, writer, true), TS_OK);
+  char *data = read_file(&size_bytes);
+  enum ts_status status = replay(data, size_bytes);
+  free(data);
+  return status;
+}
+
+static enum ts_status pass_lengths(uint8_t event_kind, uint8_t kind, uint32_t bytes,
+                                   uint32_t size_bytes) {
+  struct ts_event event = make_event(0);
+  event.kind = event_kind;
+  event.cause = 0;
+  event.bytes = bytes;
+  struct ts_footprint footprint = {.kind = kind,
+                                   .space = TS_SPACE_SHARED,
+                                   .rank = 2,
+                                   .size_bytes = size_bytes,
+                                   .extent = {8, 4}};
+  return pass_event(event, footprint);
+}
+
+START_TEST(test_lengths_of_footprints) {
+  static const struct {
+    uint8_t event, kind;
+    uint32_t bytes, size_bytes;
+    enum ts_status status;
+  } rows[] = {
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_LANES, 512, 16, TS_OK},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_LANES, 512 * 32, 512, TS_OK},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_LANES, 0, 4, TS_OK},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_LANES, 512, 0xfcdf7bfd, TS_BAD_INPUT},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_AFFINE, 128, UINT32_MAX, TS_BAD_INPUT},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_AFFINE, 0, 513, TS_BAD_INPUT},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_AFFINE, 128, 0, TS_BAD_INPUT},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_AFFINE, 128, 3, TS_BAD_INPUT},
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_AFFINE, 128, 2, TS_BAD_INPUT}, /* 64 lanes */
+      {TS_EVENT_MEMORY, TS_FOOTPRINT_BOX, 128, 32, TS_BAD_INPUT},
+      {TS_EVENT_COPY, TS_FOOTPRINT_LANES, 512, 16, TS_OK},
+      {TS_EVENT_COPY, TS_FOOTPRINT_LANES, 1024, 32, TS_BAD_INPUT},
+      {TS_EVENT_COPY, TS_FOOTPRINT_AFFINE, 65536, 65536, TS_OK},
+      {TS_EVENT_COPY, TS_FOOTPRINT_AFFINE, 65536, 16, TS_BAD_INPUT},
+      {TS_EVENT_LANDED, TS_FOOTPRINT_AFFINE, UINT32_MAX, UINT32_MAX, TS_BAD_INPUT},
+      {TS_EVENT_COPY, TS_FOOTPRINT_BOX, 64, 16, TS_OK},
+      {TS_EVENT_COPY, TS_FOOTPRINT_BOX, 64, 20, TS_BAD_INPUT},
+      {TS_EVENT_COPY, TS_FOOTPRINT_BOX, 64, 0x80000000, TS_BAD_INPUT},
+      {TS_EVENT_COPY, TS_FOOTPRINT_BOX, 0x80000000, 16, TS_BAD_INPUT},
+      {TS_EVENT_BRANCH, TS_FOOTPRINT_AFFINE, 4, 4, TS_BAD_INPUT},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    setup(&ts_allocator_libc);
+    enum ts_status status =
+        pass_lengths(rows[i].event, rows[i].kind, rows[i].bytes, rows[i].size_bytes);
+    ck_assert_msg(status == rows[i].status, "row %zu: status %d", i, (int)status);
+    if (status != TS_OK)
+      ck_assert_ptr_nonnull(strstr(diags.items.data[0].message, "of event 0, is malformed: found"));
+    teardown();
+  }
+}
+END_TEST
+
+START_TEST(test_extents_of_boxes) {
+  static const uint32_t extents[] = {0, (1 << 20) + 1, UINT32_MAX};
+  for (size_t i = 0; i < sizeof extents / sizeof *extents; i++) {
+    setup(&ts_allocator_libc);
+    struct ts_footprint footprint = {.kind = TS_FOOTPRINT_BOX,
+                                     .space = TS_SPACE_GLOBAL,
+                                     .rank = 2,
+                                     .size_bytes = 16,
+                                     .extent = {8, extents[i]}};
+    ck_assert_int_eq(pass_event(make_event(0), footprint), TS_BAD_INPUT);
+    footprint.extent[0] = extents[i];
+    footprint.extent[1] = 4;
+    ck_assert_int_eq(pass_event(make_event(0), footprint), TS_BAD_INPUT);
+    teardown();
+  }
+}
+END_TEST
+
 START_TEST(test_truncated_is_an_error) {
   size_t size_bytes;
   setup(&ts_allocator_libc);
@@ -385,9 +475,9 @@ START_TEST(test_out_of_memory) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("trace", test_round_trip, test_tables, test_code, test_old_format,
-                   test_truncated_is_an_error, test_every_flipped_bit_is_an_error,
-                   test_unknown_block_is_skipped, test_abandoned_leaves_no_file,
-                   test_full_disk_is_an_error, test_equal_runs_give_equal_bytes,
-                   test_out_of_memory);
+  return RUN_TESTS("trace", test_round_trip, test_tables, test_code, test_lengths_of_footprints,
+                   test_extents_of_boxes, test_old_format, test_truncated_is_an_error,
+                   test_every_flipped_bit_is_an_error, test_unknown_block_is_skipped,
+                   test_abandoned_leaves_no_file, test_full_disk_is_an_error,
+                   test_equal_runs_give_equal_bytes, test_out_of_memory);
 }
