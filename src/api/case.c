@@ -215,7 +215,11 @@ static enum ts_status open_modules(struct ts_sim *sim, const char *folder,
 
 static enum ts_status check_folder(struct ts_sim *sim, const char *folder) {
   struct stat file;
-  if (!folder || stat(folder, &file) || !S_ISDIR(file.st_mode))
+  bool is_there = folder && stat(folder, &file) == 0;
+  if (is_there && !S_ISDIR(file.st_mode))
+    return ts_fail(&sim->ctx, TS_IO, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(folder),
+                   "is a file; expected a folder with device.json and host.json");
+  if (!is_there)
     return ts_fail(&sim->ctx, TS_IO, TS_DIAG_INPUT_FILE, TS_FILE_PLACE(folder),
                    "there is no such folder; a case is a folder with device.json and host.json");
   if (ts_tvm_sniff(folder)) return TS_OK;

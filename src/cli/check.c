@@ -31,7 +31,15 @@ static bool take_word(const struct check_request *request, const char *option, c
                       const char *const *words, int *index) {
   for (*index = 0; words[*index]; ++*index)
     if (strcmp(words[*index], value) == 0) return true;
-  cli_usage_error(request->command, "%s: '%s' is not among the words it knows", option, value);
+  char known[64];
+  size_t used = 0;
+  for (int i = 0; words[i] && used < sizeof known; i++)
+    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s",
+                             i == 0         ? ""
+                             : words[i + 1] ? ", "
+                                            : " or ",
+                             words[i]);
+  cli_usage_error(request->command, "%s: expected %s, found '%s'", option, known, value);
   return false;
 }
 

@@ -73,14 +73,34 @@ static void print_json(struct ts_sim *sim, const char *what, enum ts_result resu
   printf("\n}\n");
 }
 
+static bool is_same_path(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+
+/* -1 when the options go together, else the exit status. */
+static int check_options(const struct time_request *request) {
+  const struct cli_command *command = request->command;
+  const struct ts_time_settings *settings = &request->settings;
+  const char *idle = NULL;
+  if (!request->folder && !settings->events_path)
+    return cli_usage_error(command, "which case folder?");
+  if (request->folder && settings->events_path)
+    return cli_usage_error(command, "a case or --events, not both");
+  if (request->fast_math != TS_FAST_MATH_AUTO) idle = "--fast-math";
+  if (request->arguments.count) idle = "--arg";
+  if (settings->full_run) idle = "--full";
+  if (settings->events_path && idle)
+    return cli_usage_error(command, "%s does not go with --events: nothing is run", idle);
+  if (is_same_path(settings->spans_path, settings->chrome_path))
+    return cli_usage_error(command, "--spans and --trace: '%s' cannot be both",
+                           settings->spans_path);
+  return -1;
+}
+
 static int time_command(const struct cli_command *command, int argc, char **argv) {
   struct time_request request = {.command = command};
   int status = cli_parse(command, argc, argv, take_option, &request, &request.folder);
   if (status >= 0) return status;
-  if (!request.folder && !request.settings.events_path)
-    return cli_usage_error(command, "which case folder?");
-  if (request.folder && request.settings.events_path)
-    return cli_usage_error(command, "a case or --events, not both");
+  status = check_options(&request);
+  if (status >= 0) return status;
   struct ts_sim *sim = cli_create();
   if (!sim) return ts_result_exit_status(TS_RESULT_NO_MEMORY);
   const struct ts_time *time = NULL;

@@ -291,6 +291,10 @@ def check_errors(checks):
     checks.expect_error(2, "which case folder?", "time")
     checks.expect_error(2, "there is no such folder", "time", "traces/nonesuch")
     checks.expect_error(2, "not both", "time", SMALL[0], "--events", "x.tsev")
+    for option in (["--full"], ["--arg", "x=null"], ["--fast-math", "off"]):
+        checks.expect_error(2, f"{option[0]} does not go with --events", "time", "--events", "x.tsev", *option)
+    checks.expect_error(2, "cannot be both", "time", SMALL[0], "--spans", "/nowhere/x", "--trace", "/nowhere/x")
+    checks.expect_error(2, "is a file; expected a folder", "time", "traces/README.md")
     checks.expect_error(2, "expected a number from 1 to 255", "time", SMALL[0], "--registers", "256")
     checks.expect_error(2, "expected on or off", "time", SMALL[0], "--fast-math", "maybe")
     checks.expect_error(2, "there is no machine", "time", SMALL[0], "--machine", "z80")

@@ -92,6 +92,8 @@ def check_errors(checks):
     error(2, "expected text or json", "run", ADD, "--format=xml")
     error(2, "expected NAME=WHAT", "run", ADD, "--arg", "A")
     error(2, "no such folder", "run", "traces/nowhere")
+    error(2, "is a file; expected a folder", "run", "traces/README.md")
+    error(2, "--format: expected text, json or sarif, found 'xml'", "check", "traces/nowhere", "--format", "xml")
     error(2, "TS-INPUT-004", "run", "docs")
     error(2, "no parameter X (it has A, B, C)", "run", ADD, "--arg", "X=1")
     error(2, "did you mean A?", "run", ADD, "--arg", "a=init:uniform")
