@@ -30,7 +30,7 @@ static int order(struct ts__code_table *table, struct ts_code *code) {
   int failed =
       ts__code_values_init(&values, table) || ts__code_find_order(table, &values, &peak_words);
   ts__code_values_free(&values);
-  code->registers_per_thread = ts__code_registers(table, peak_words);
+  ts__code_registers(table, peak_words, code);
   return failed ? -1 : 0;
 }
 

@@ -72,6 +72,8 @@ struct ts_code {
   uint32_t slot_count;
   uint32_t block_count;
   uint32_t registers_per_thread; /* estimate, at least 16; setmaxnreg is respected */
+  uint32_t
+      spilled_words; /* estimate: what a thread wants beyond its registers; not in event files */
   uint64_t static_shared_bytes;
   uint32_t class_counts[TS_CODE_CLASS_COUNT]; /* machine instructions, loops not
                                                  unrolled; not in event files */

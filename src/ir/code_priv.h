@@ -140,6 +140,7 @@ void ts__code_count(const struct ts__code_table *table, uint32_t counts[TS_CODE_
 /* --- code_registers.c */
 /* The most a thread can have: 255, and the block's share of the file. */
 uint32_t ts__code_register_limit(const struct ts_function *function);
-uint32_t ts__code_registers(const struct ts__code_table *table, uint32_t peak_words);
+void ts__code_registers(const struct ts__code_table *table, uint32_t peak_words,
+                        struct ts_code *code);
 
 #endif

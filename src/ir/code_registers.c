@@ -22,21 +22,16 @@ uint32_t ts__code_register_limit(const struct ts_function *function) {
   return share > 2 * LEAST_REGISTERS ? share : 2 * LEAST_REGISTERS;
 }
 
-/* A kernel that moves registers between its warps starts with what the block's threads can have of
- * the file's 65536, in steps of 8, and no more than what it asks for (MEASURED: 168 for 384
- * threads, 240 for 256 that ask for 240). */
-static uint32_t respect_setmaxnreg(const struct ts_function *function, uint32_t registers) {
-  uint32_t most = 0;
+/* The most that setmaxnreg asks for, 0 without it. */
+static uint32_t most_asked(const struct ts_function *function) {
+  uint64_t asked = 0, most = 0;
   for (size_t i = 0; i < function->insns.count; i++) {
     const struct ts_insn *insn = &function->insns.data[i];
-    uint64_t asked = 0;
     if (insn->op != TS_OP_set_max_nreg) continue;
     ts__code_constant(function, ts_insn_operand(function, insn, 0), &asked);
-    if (asked > most) most = (uint32_t)asked;
+    if (asked > most) most = asked;
   }
-  if (!most) return registers;
-  uint32_t share = FILE_REGISTERS / block_threads(function) / 8 * 8;
-  return share < most ? share : most;
+  return (uint32_t)most;
 }
 
 /* Words of the largest accumulator of wgmma, 0 without one. */
@@ -56,12 +51,20 @@ static uint32_t accumulator_words(const struct ts_function *function) {
 }
 
 /* Accumulators of wgmma start at register 24 at the earliest; whatever else is alive fills the
- * registers below first (MEASURED: 24 + 32 + 2 and 24 + 128 + 2 for plain TMA GEMMs). */
-uint32_t ts__code_registers(const struct ts__code_table *table, uint32_t peak_words) {
-  uint32_t accumulators = accumulator_words(table->function);
+ * registers below first (MEASURED: 24 + 32 + 2 and 24 + 128 + 2 for plain TMA GEMMs). A kernel that
+ * moves registers between its warps starts with what the block's threads can have of the file's
+ * 65536, in steps of 8, and no more than what it asks for (MEASURED: 168 for 384 threads, 240 for
+ * 256 that ask for 240). */
+void ts__code_registers(const struct ts__code_table *table, uint32_t peak_words,
+                        struct ts_code *code) {
+  const struct ts_function *function = table->function;
+  uint32_t accumulators = accumulator_words(function), asked = most_asked(function);
+  uint32_t share = FILE_REGISTERS / block_threads(function) / 8 * 8;
   uint32_t registers = peak_words + (accumulators ? BESIDE_ACCUMULATORS : OTHER_REGISTERS);
+  uint32_t limit = asked && asked < MOST_REGISTERS ? asked : MOST_REGISTERS;
   if (accumulators && registers < accumulators + 26) registers = accumulators + 26;
   if (registers < LEAST_REGISTERS) registers = LEAST_REGISTERS;
-  if (registers > MOST_REGISTERS) registers = MOST_REGISTERS;
-  return respect_setmaxnreg(table->function, registers);
+  code->spilled_words = registers > limit ? registers - limit : 0;
+  code->registers_per_thread = registers < MOST_REGISTERS ? registers : MOST_REGISTERS;
+  if (asked) code->registers_per_thread = share < asked ? share : asked;
 }

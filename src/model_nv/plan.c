@@ -8,6 +8,7 @@
 #define CAPACITY_SPREAD 0.04
 
 enum {
+  SURE_SPILL_WORDS = 16,  /* the estimate of registers is 7.5 off on average */
   IN_FLIGHT_ACCESSES = 8, /* GUESS: of a block within one DRAM latency */
   SHARED_READS = 4,       /* GUESS: reads of a line from which on tiles count as shared */
   NEIGHBOUR_LIMIT = 128,
@@ -271,12 +272,30 @@ static enum ts_status run_l2(struct ts_model_nv *model, bool is_warm, struct ts_
   return TS_OK;
 }
 
+/* Spills go to local memory, whose traffic is not modelled: the time is too short, maybe by far. */
+static void tell_spills(struct ts_model_nv *model, const struct ts__plan *plan) {
+  char message[256];
+  if (!plan->registers_are_estimated || plan->code->spilled_words <= SURE_SPILL_WORDS) return;
+  snprintf(
+      message, sizeof message,
+      "%s wants about %u registers a thread more than it can have: it spills, which takes longer than this time",
+      plan->record->function->name, plan->code->spilled_words);
+  struct ts_diag diag = {.code = TS_DIAG_TIME_SPILLS,
+                         .message = message,
+                         .function = plan->record->function->name,
+                         .block = -1,
+                         .warp = -1,
+                         .lane = -1};
+  ts_diag_add(model->ctx->diags, &diag);
+}
+
 enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_record *record,
                              bool is_warm, struct ts__plan *plan) {
   *plan = (struct ts__plan){.record = record, .code = record->function->code};
   plan->registers_are_estimated = model->options.registers_per_thread == 0;
   plan->registers_per_thread = plan->registers_are_estimated ? plan->code->registers_per_thread
                                                              : model->options.registers_per_thread;
+  if (is_warm) tell_spills(model, plan);
   TS_TRY(find_occupancy(model, plan));
   TS_TRY(find_costs(model, plan));
   TS_TRY(assign_blocks(model, plan));

@@ -185,6 +185,25 @@ START_TEST(test_wgmma_wait) {
 }
 END_TEST
 
+#define WGMMA_INTO(words, columns)                                                                 \
+  "array a0 f32 " words "\nb0 in r0:\nsetmaxnreg 240 {increase=1}\nwgmma.fence\n"                  \
+  "wgmma.ss f32 f16 0, 0, a0, 0, 0 {m=64, n=" columns ", k=16, b_dtype=f16, a_major=1, "           \
+  "b_major=1, scale_a=1, scale_b=1}\nwgmma.commit\nwgmma.wait 0\nexit\n"
+
+/* Accumulators that registers do not hold are spilled: 256 and the 26 beside them, of 240. */
+START_TEST(test_spills) {
+  struct fixture f;
+  estimate(&f, WGMMA_INTO("256", "256"));
+  ck_assert_uint_eq(f.code.registers_per_thread, 240);
+  ck_assert_uint_eq(f.code.spilled_words, 256 + 26 - 240);
+  close_fixture(&f);
+  estimate(&f, WGMMA_INTO("128", "256"));
+  ck_assert_uint_eq(f.code.registers_per_thread, 240);
+  ck_assert_uint_eq(f.code.spilled_words, 0);
+  close_fixture(&f);
+}
+END_TEST
+
 #define VECTOR_LOAD(reg, at) reg " = ld.global f32x4 %0, %2 {scale=16, offset=" #at "}\n"
 #define VECTOR_STORE(reg, at) "st.global f32x4 %1, %2, " reg " {scale=16, offset=" #at "}\n"
 
@@ -239,6 +258,7 @@ int main(void) {
   tcase_add_test(tests, test_fragments);
   tcase_add_test(tests, test_wgmma_wait);
   tcase_add_test(tests, test_registers);
+  tcase_add_test(tests, test_spills);
   tcase_add_test(tests, test_setmaxnreg);
   tcase_add_test(tests, test_no_memory);
   suite_add_tcase(suite, tests);
