@@ -356,9 +356,9 @@ static int compare_command(const struct cli_command *command, int argc, char **a
     ts_sim_free(sim);
     return status;
   }
-  for (size_t i = 0; i < comparison.count; i++)
-    make_key(&comparison, &comparison.variants[i]);
   if (comparison.resume) {
+    for (size_t i = 0; i < comparison.count; i++)
+      make_key(&comparison, &comparison.variants[i]);
     enum ts_result result = compare_open_results(comparison.resume, comparison.variants,
                                                  comparison.count, &comparison.results);
     comparison.variants[0].result = result;
