@@ -16,17 +16,23 @@ static uint32_t block_threads(const struct ts_function *function) {
   return threads;
 }
 
+/* What a thread can have of the file when one block has all of it, in steps of 8. */
+static uint32_t thread_share(const struct ts_function *function) {
+  return FILE_REGISTERS / block_threads(function) / 8 * 8;
+}
+
 uint32_t ts__code_register_limit(const struct ts_function *function) {
-  uint32_t share = FILE_REGISTERS / block_threads(function) / 8 * 8;
+  uint32_t share = thread_share(function);
   if (share > MOST_REGISTERS) share = MOST_REGISTERS;
   return share > 2 * LEAST_REGISTERS ? share : 2 * LEAST_REGISTERS;
 }
 
 /* The most that setmaxnreg asks for, 0 without it. */
 static uint32_t most_asked(const struct ts_function *function) {
-  uint64_t asked = 0, most = 0;
+  uint64_t most = 0;
   for (size_t i = 0; i < function->insns.count; i++) {
     const struct ts_insn *insn = &function->insns.data[i];
+    uint64_t asked = 0;
     if (insn->op != TS_OP_set_max_nreg) continue;
     ts__code_constant(function, ts_insn_operand(function, insn, 0), &asked);
     if (asked > most) most = asked;
@@ -59,7 +65,7 @@ void ts__code_registers(const struct ts__code_table *table, uint32_t peak_words,
                         struct ts_code *code) {
   const struct ts_function *function = table->function;
   uint32_t accumulators = accumulator_words(function), asked = most_asked(function);
-  uint32_t share = FILE_REGISTERS / block_threads(function) / 8 * 8;
+  uint32_t share = thread_share(function);
   uint32_t registers = peak_words + (accumulators ? BESIDE_ACCUMULATORS : OTHER_REGISTERS);
   uint32_t limit = asked && asked < MOST_REGISTERS ? asked : MOST_REGISTERS;
   if (accumulators && registers < accumulators + 26) registers = accumulators + 26;
