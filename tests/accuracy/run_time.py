@@ -10,35 +10,12 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from cli_checks import ROOT, Checks  # noqa: E402
+
 SMALL = ["traces/add_dynamic_1000", "traces/softmax", "traces/transpose_swizzled", "traces/gemm_64x64x32_s2"]
 COLLATZ = "../shared/data/tilelang/cases/collatz"   # what it executes depends on contents
 GEMMS = ["traces/gemm_64x64x32_s2", "traces/gemm_sparse24", "traces/gemm_sparse24_sm80"]
-
-
-class Checks:
-    def __init__(self, program):
-        self.program, self.failures, self.count = program, [], 0
-
-    def run(self, *arguments):
-        return subprocess.run([self.program, *arguments], capture_output=True, text=True, cwd=ROOT, check=False)
-
-    def expect(self, condition, what):
-        self.count += 1
-        if not condition:
-            self.failures.append(what)
-
-    def expect_error(self, status, part, *arguments):
-        done = self.run(*arguments)
-        what = " ".join(arguments)
-        self.expect(done.returncode == status, f"{what}: exit status {done.returncode}, not {status}: {done.stderr}")
-        self.expect(part in done.stderr, f"{what}: stderr lacks '{part}': {done.stderr}")
-        self.expect(done.stdout == "", f"{what}: stdout of a failed command: {done.stdout[:200]}")
-
-    def json(self, *arguments, status=0):
-        done = self.run(*arguments, "--format", "json")
-        self.expect(done.returncode == status, f"{arguments}: exit status {done.returncode}: {done.stderr}")
-        return json.loads(done.stdout)
 
 
 def check_text(checks):
@@ -197,8 +174,7 @@ def check_resume_memory(checks, folder):
 
     def run(*arguments):
         limit = 512 << 20
-        return subprocess.run([checks.program, *arguments], capture_output=True, text=True, cwd=ROOT, check=False,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        return checks.run(*arguments, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
 
     if run("compare", "--help").returncode != 0:
         return   # sanitizers need more than that

@@ -12,32 +12,11 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from cli_checks import ROOT, Checks  # noqa: E402
+
 COMMANDS = ["run", "check", "time", "compare", "events", "import", "ops", "machines", "num"]
 ADD = "traces/add_f32_ragged"
-
-
-class Checks:
-    def __init__(self, program):
-        self.program = program
-        self.failures = []
-        self.count = 0
-
-    def run(self, *arguments, **options):
-        return subprocess.run([self.program, *arguments], capture_output=True, text=True, cwd=ROOT, **options)
-
-    def expect(self, condition, what):
-        self.count += 1
-        if not condition:
-            self.failures.append(what)
-
-    def expect_error(self, status, part, *arguments):
-        done = self.run(*arguments)
-        what = " ".join(arguments)
-        self.expect(done.returncode == status, f"{what}: exit status {done.returncode}, not {status}: {done.stderr}")
-        self.expect(part in done.stderr, f"{what}: stderr lacks '{part}': {done.stderr}")
-        self.expect(done.stdout == "", f"{what}: stdout of a failed command: {done.stdout[:200]}")
-        self.expect("\033" not in done.stderr, f"{what}: colours without a terminal")
 
 
 def check_hazards(checks):
