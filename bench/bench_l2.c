@@ -112,15 +112,15 @@ static void run(const struct work *work, uint32_t sample_shift, uint64_t duplica
                                      .concurrent_blocks = 132,
                                      .in_flight_accesses = 2,
                                      .sample_shift = sample_shift};
-  struct ts__l2_totals totals;
+  struct ts__l2_pass pass = {0};
   double best = 1e9;
   for (int repeat = 0; repeat < 5; repeat++) {
     double start = seconds();
-    if (ts__l2_run(&ctx, &settings, work->blocks, work->block_count, 1, NULL, &totals) != TS_OK)
-      exit(3);
+    if (ts__l2_run(&ctx, &settings, work->blocks, work->block_count, &pass, 1) != TS_OK) exit(3);
     double took = seconds() - start;
     best = took < best ? took : best;
   }
+  struct ts__l2_totals totals = pass.totals;
   printf("%-8s 1 of %-3u %s %7.1f ms %7.1f M lines asked %7.1f M lines/s %6.1f ns a walked line"
          " %8.1f MB read %8.1f MB written %8.1f MB far\n",
          work->name, 1u << sample_shift, duplicated_bytes ? "2 sides" : "1 side ", best * 1e3,

@@ -70,6 +70,25 @@ void ts__line_cursor_start(struct ts__line_cursor *cursor, const struct ts__acce
 /* Fills packed[0 .. limit) and answers how many; 0 at the end. */
 uint32_t ts__line_cursor_next(struct ts__line_cursor *cursor, uint64_t *packed, uint32_t limit);
 
+/* The lines of accesses by instruction, so that what repeats some lines further on is not walked
+ * again. Zeros are an empty one. The accesses stay where they are as long as it is used. */
+enum { TS__LINE_LISTS = 64, TS__LINE_LIST_LIMIT = 512 };
+struct ts__line_list {
+  const struct ts__access *access; /* whose lines these are; NULL: of no use to others */
+  uint64_t first_byte;             /* of that access */
+  uint32_t count, sector_count;
+  uint64_t packed[TS__LINE_LIST_LIMIT];
+};
+struct ts__line_lists {
+  struct ts__line_list lists[TS__LINE_LISTS];
+};
+/* The access's lines are the list's, each offset_lines further on. Valid until the next call; NULL:
+ * there are too many for a list. */
+const struct ts__line_list *ts__line_lists_find(struct ts__line_lists *lists,
+                                                const struct ts__access *access,
+                                                const struct ts_shift *shift,
+                                                uint64_t *offset_lines);
+
 /* --- L1: tags of one SM, least recently used within a set */
 struct ts__l1;
 /* NULL when memory is short. Capacity 0: every load misses. */
@@ -128,12 +147,18 @@ struct ts__l2_totals {
   uint64_t line_visits, walked_lines;             /* asked for; looked up one by one */
 };
 
+/* What one pass of all blocks found. */
+struct ts__l2_pass {
+  struct ts__l2_outcome *const *outcomes; /* NULL, or by block: NULL or an array for its accesses */
+  struct ts__l2_totals totals;
+};
+
 /* Runs all blocks of a launch in lockstep over one L2: in a round each resident block does its next
- * access; the place of a block that is done goes to the next one. passes 2: the first pass only warms
- * the cache (back-to-back launches). outcomes may be NULL, outcomes[b] too, else it is an array for
- * block b's accesses that is filled. TS_LIMIT beyond 2^31 accesses. */
+ * access; the place of a block that is done goes to the next one. Each pass but the first finds the
+ * cache as the one before has left it (back-to-back launches); its totals are filled, and its
+ * outcomes where there are arrays for them. TS_LIMIT beyond 2^31 accesses. */
 enum ts_status ts__l2_run(struct ts_ctx *ctx, const struct ts__l2_settings *settings,
-                          const struct ts__l2_block *blocks, uint32_t block_count, uint32_t passes,
-                          struct ts__l2_outcome *const *outcomes, struct ts__l2_totals *totals);
+                          const struct ts__l2_block *blocks, uint32_t block_count,
+                          struct ts__l2_pass *passes, uint32_t pass_count);
 
 #endif

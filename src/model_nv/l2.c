@@ -1,8 +1,9 @@
 /* The L2 pass: all blocks of a launch in lockstep over one L2.
  *
- * Most traffic of tile kernels is boxes that many resident blocks want in the same round. Such an
- * access is walked once and told again to the others, so that the cost is that of the distinct boxes
- * of a round. */
+ * Most traffic of tile kernels is tiles that many resident blocks want in the same round. Such an
+ * access is walked once and told again to the others, so that the cost is that of the distinct tiles
+ * of a round. Which these are is found once for all rounds of an instruction while the blocks of one
+ * stream are in step, else in each round by a hash. */
 #include "model_nv/access.h"
 
 #include <string.h>
@@ -15,6 +16,7 @@ enum {
   BATCH_COUNT = 64,
   SIDE_COUNT = 2,
   SAMPLE_SHIFT_MAX = 16,
+  CLASSES_COUNT = 64,
   PAGE_SHIFT = 15, /* lines of a page of the seen-set: 4 KiB of bits */
   PAGE_WORDS = (1 << PAGE_SHIFT) / 64
 };
@@ -61,6 +63,16 @@ struct slot {
   bool is_busy;
 };
 
+/* The places that the accesses of an instruction have while all slots are in step: the slots of a
+ * class have the same, and the same side. */
+struct classes {
+  uint32_t wave, insn, form; /* whose these are; wave 0: nobody's */
+  uint32_t count;
+  uint32_t *first;   /* slot of each class, ascending */
+  uint32_t *size;    /* its slots */
+  uint32_t *of_slot; /* class of each slot that is busy */
+};
+
 /* What the sample of an access showed; counts of lines unless they say sectors. */
 struct sample {
   uint64_t lines, sectors, misses, merged, far;
@@ -77,8 +89,21 @@ struct pass {
   struct memo *memos;
   uint32_t memo_mask;
   struct slot *slots;
+  uint32_t slot_count;
+  uint32_t next_block; /* that gets a slot */
+  uint32_t busy_count; /* slots */
   uint32_t round;
+  uint32_t wave; /* of slots in step */
+  struct classes classes[CLASSES_COUNT];
+  uint32_t *class_table;          /* scratch: hash of a place to 1 + class */
+  struct ts__l2_outcome *results; /* scratch: by class */
+  uint32_t *told;                 /* slots in step whose blocks want outcomes */
+  uint32_t told_count;
+  struct ts__line_lists *line_lists;
   struct sample reads; /* all so far */
+  const struct ts__l2_block *blocks;
+  uint32_t block_count;
+  struct ts__l2_outcome *const *outcomes;
   struct ts__l2_totals totals;
 };
 
@@ -308,11 +333,11 @@ static void touch_copy(struct pass *pass, uint32_t side, const struct touch *tou
 /* Keeps the lines that are drawn: of each 2^shift neighbours the one that a hash of their group says.
  * number becomes the group, which counts lines of the sample without gaps. */
 static uint32_t draw(const struct pass *pass, const uint64_t *packed, uint32_t count,
-                     struct touch *touches) {
+                     uint64_t offset_lines, struct touch *touches) {
   uint32_t shift = pass->settings->sample_shift, kept = 0;
   uint64_t mask = (UINT64_C(1) << shift) - 1; /* 0: all lines are */
   for (uint32_t i = 0; i < count; i++) {
-    uint64_t line = ts__line_of(packed[i]), number = line >> shift;
+    uint64_t line = ts__line_of(packed[i]) + offset_lines, number = line >> shift;
     touches[kept] = (struct touch){number, ts__sectors_of(packed[i])};
     kept += (line & mask) == (number * golden >> 32 & mask);
   }
@@ -332,29 +357,52 @@ static void prefetch(const struct tags *tags, const struct touch *touches, uint3
   }
 }
 
+/* At most BATCH_COUNT lines, all of them offset_lines further on. */
+static enum ts_status touch_lines(struct pass *pass, const struct ts__access *access,
+                                  const uint64_t *packed, uint32_t count, uint64_t offset_lines,
+                                  uint32_t side, struct sample *sample) {
+  struct touch touches[BATCH_COUNT];
+  count = draw(pass, packed, count, offset_lines, touches);
+  prefetch(&pass->home, touches, count);
+  sample->lines += count;
+  for (uint32_t i = 0; i < count; i++) {
+    sample->sectors += sector_count(touches[i].sectors);
+    TS_TRY(touch_home(pass, access, &touches[i], sample));
+    if (!access->is_write && is_far(pass, touches[i].number, side))
+      touch_copy(pass, side, &touches[i], sample);
+  }
+  return TS_OK;
+}
+
+static enum ts_status walk_list(struct pass *pass, const struct ts__access *access,
+                                const struct ts__line_list *list, uint64_t offset_lines,
+                                uint32_t side, struct sample *sample,
+                                struct ts__l2_outcome *outcome) {
+  outcome->line_count = list->count;
+  outcome->sector_count = list->sector_count;
+  for (uint32_t at = 0; at < list->count; at += BATCH_COUNT) {
+    uint32_t count = list->count - at < BATCH_COUNT ? list->count - at : BATCH_COUNT;
+    TS_TRY(touch_lines(pass, access, list->packed + at, count, offset_lines, side, sample));
+  }
+  return TS_OK;
+}
+
 static enum ts_status walk(struct pass *pass, const struct ts__access *access,
                            const struct ts_shift *shift, uint32_t side, struct sample *sample,
                            struct ts__l2_outcome *outcome) {
   struct ts__line_cursor cursor;
-  uint64_t packed[BATCH_COUNT];
-  struct touch touches[BATCH_COUNT];
+  uint64_t packed[BATCH_COUNT], offset_lines;
   uint32_t count;
+  const struct ts__line_list *list =
+      ts__line_lists_find(pass->line_lists, access, shift, &offset_lines);
+  if (list) return walk_list(pass, access, list, offset_lines, side, sample, outcome);
   ts__line_cursor_start(&cursor, access, shift);
   while ((count = ts__line_cursor_next(&cursor, packed, BATCH_COUNT)) > 0) {
     outcome->line_count += count;
     for (uint32_t i = 0; i < count; i++)
       outcome->sector_count += sector_count(packed[i]);
-    count = draw(pass, packed, count, touches);
-    prefetch(&pass->home, touches, count);
-    for (uint32_t i = 0; i < count; i++) {
-      sample->lines++;
-      sample->sectors += sector_count(touches[i].sectors);
-      TS_TRY(touch_home(pass, access, &touches[i], sample));
-      if (!access->is_write && is_far(pass, touches[i].number, side))
-        touch_copy(pass, side, &touches[i], sample);
-    }
+    TS_TRY(touch_lines(pass, access, packed, count, 0, side, sample));
   }
-  pass->totals.walked_lines += sample->lines;
   return TS_OK;
 }
 
@@ -456,24 +504,39 @@ static void repeat_outcome(const struct pass *pass, struct ts__l2_outcome *outco
   outcome->miss_lines = outcome->miss_sectors = outcome->far_lines = 0;
 }
 
+/* The outcome of an access that is not a repetition. */
+static enum ts_status ask(struct pass *pass, const struct ts__access *access,
+                          const struct ts_shift *shift, uint32_t side,
+                          struct ts__l2_outcome *outcome) {
+  struct sample sample = {0};
+  *outcome = (struct ts__l2_outcome){0};
+  TS_TRY(walk(pass, access, shift, side, &sample, outcome));
+  pass->totals.walked_lines += sample.lines;
+  add_sample(pass, access, &sample);
+  scale_outcome(sample.lines || access->is_write ? &sample : &pass->reads, outcome);
+  return TS_OK;
+}
+
+static void add_totals(struct pass *pass, const struct ts__access *access,
+                       const struct ts__l2_outcome *outcome, uint64_t count) {
+  bool writes = access->is_write && !access->is_atomic;
+  pass->totals.line_visits += count * outcome->line_count;
+  *(writes ? &pass->totals.write_sectors : &pass->totals.read_sectors) +=
+      count * outcome->sector_count;
+}
+
 static enum ts_status do_access(struct pass *pass, const struct ts__access *access,
                                 const struct ts_shift *shift, uint32_t side,
                                 struct ts__l2_outcome *outcome) {
   struct memo *memo = find_memo(pass, access, shift, side);
-  *outcome = (struct ts__l2_outcome){0};
   if (memo->round == pass->round) {
     *outcome = memo->outcome;
   } else {
-    struct sample sample = {0};
-    TS_TRY(walk(pass, access, shift, side, &sample, outcome));
-    add_sample(pass, access, &sample);
-    scale_outcome(sample.lines || access->is_write ? &sample : &pass->reads, outcome);
+    TS_TRY(ask(pass, access, shift, side, outcome));
     *memo = (struct memo){access, *shift, pass->round, side, *outcome};
     repeat_outcome(pass, &memo->outcome);
   }
-  pass->totals.line_visits += outcome->line_count;
-  bool writes = access->is_write && !access->is_atomic;
-  *(writes ? &pass->totals.write_sectors : &pass->totals.read_sectors) += outcome->sector_count;
+  add_totals(pass, access, outcome, 1);
   return TS_OK;
 }
 
@@ -493,45 +556,182 @@ static const struct ts_shift *find_shift(const struct ts__l2_block *block, uint3
   return is_found ? &block->shifts[low] : &none;
 }
 
-/* The next block with accesses, from *next on. */
-static void fill_slot(struct slot *slot, const struct ts__l2_block *blocks, uint32_t block_count,
-                      uint32_t *next) {
-  while (*next < block_count && !blocks[*next].access_count)
+/* The next block with accesses. */
+static void fill_slot(struct pass *pass, struct slot *slot) {
+  uint32_t *next = &pass->next_block;
+  while (*next < pass->block_count && !pass->blocks[*next].access_count)
     ++*next;
-  *slot = (struct slot){.block = *next, .is_busy = *next < block_count};
-  if (slot->is_busy) ++*next;
+  *slot = (struct slot){.block = *next, .is_busy = *next < pass->block_count};
+  if (!slot->is_busy) return;
+  ++*next;
+  pass->busy_count++;
 }
 
-static enum ts_status run_once(struct pass *pass, const struct ts__l2_block *blocks,
-                               uint32_t block_count, struct ts__l2_outcome *const *outcomes) {
-  uint32_t slot_count = pass->settings->concurrent_blocks, next = 0, busy = 0;
-  for (uint32_t i = 0; i < slot_count; i++) {
-    fill_slot(&pass->slots[i], blocks, block_count, &next);
-    busy += pass->slots[i].is_busy;
+static void do_next(struct pass *pass, struct slot *slot) {
+  if (++slot->next_access < pass->blocks[slot->block].access_count) return;
+  pass->busy_count--;
+  fill_slot(pass, slot);
+}
+
+/* Each block does its next access. */
+static enum ts_status run_round(struct pass *pass) {
+  for (uint32_t i = 0; i < pass->slot_count; i++) {
+    struct slot *slot = &pass->slots[i];
+    if (!slot->is_busy) continue;
+    const struct ts__l2_block *block = &pass->blocks[slot->block];
+    const struct ts__access *access = &block->accesses[slot->next_access];
+    struct ts__l2_outcome outcome;
+    TS_TRY(do_access(pass, access, find_shift(block, access->insn), i % SIDE_COUNT, &outcome));
+    if (pass->outcomes && pass->outcomes[slot->block])
+      pass->outcomes[slot->block][slot->next_access] = outcome;
+    do_next(pass, slot);
   }
-  for (; busy; pass->round++) {
-    for (uint32_t i = 0; i < slot_count; i++) {
-      struct slot *slot = &pass->slots[i];
-      if (!slot->is_busy) continue;
-      const struct ts__l2_block *block = &blocks[slot->block];
-      const struct ts__access *access = &block->accesses[slot->next_access];
-      struct ts__l2_outcome outcome;
-      TS_TRY(do_access(pass, access, find_shift(block, access->insn), i % SIDE_COUNT, &outcome));
-      if (outcomes && outcomes[slot->block]) outcomes[slot->block][slot->next_access] = outcome;
-      if (++slot->next_access < block->access_count) continue;
-      fill_slot(slot, blocks, block_count, &next);
-      busy -= !slot->is_busy;
+  pass->round++;
+  return TS_OK;
+}
+
+/* --- blocks in step */
+
+/* Whether all blocks go the same way and are equally far. */
+static bool are_in_step(const struct pass *pass) {
+  const struct slot *first = NULL;
+  for (uint32_t i = 0; i < pass->slot_count; i++) {
+    const struct slot *slot = &pass->slots[i];
+    if (!slot->is_busy) continue;
+    if (!first) first = slot;
+    const struct ts__l2_block *a = &pass->blocks[first->block], *b = &pass->blocks[slot->block];
+    if (a->accesses != b->accesses || a->access_count != b->access_count ||
+        first->next_access != slot->next_access)
+      return false;
+  }
+  return true;
+}
+
+static const struct ts_shift *shift_of_slot(const struct pass *pass, uint32_t slot, uint32_t insn) {
+  return find_shift(&pass->blocks[pass->slots[slot].block], insn);
+}
+
+/* The class of the slot's place, a new one if need be. */
+static uint32_t find_class(struct pass *pass, struct classes *classes,
+                           const struct ts__access *access, uint32_t slot) {
+  const struct ts_shift *shift = shift_of_slot(pass, slot, access->insn);
+  uint32_t side = slot % SIDE_COUNT, at = (uint32_t)hash_access(access, shift, side);
+  for (;; at++) {
+    uint32_t *entry = &pass->class_table[at & pass->memo_mask];
+    if (!*entry) {
+      *entry = classes->count + 1;
+      classes->first[classes->count] = slot;
+      classes->size[classes->count] = 0;
+      return classes->count++;
     }
+    uint32_t first = classes->first[*entry - 1];
+    if (first % SIDE_COUNT != side) continue;
+    if (equal_accesses(access, shift_of_slot(pass, first, access->insn), access, shift))
+      return *entry - 1;
+  }
+}
+
+/* For two accesses of an instruction and a form, the same shifts are equal. */
+static uint32_t form_of(const struct ts__access *access) {
+  if (access->footprint.kind == TS_FOOTPRINT_BOX) return 1 + access->footprint.rank;
+  return access->mask ? 0 : UINT32_MAX;
+}
+
+/* The classes of the access's instruction: the same for all its accesses of one form. */
+static enum ts_status find_classes(struct pass *pass, const struct ts__access *access,
+                                   const struct classes **out) {
+  struct classes *classes = &pass->classes[access->insn % CLASSES_COUNT];
+  uint32_t form = form_of(access);
+  *out = classes;
+  if (classes->wave == pass->wave && classes->insn == access->insn && classes->form == form)
+    return TS_OK;
+  if (!classes->first) {
+    classes->first = ts_new_array(&pass->arena, uint32_t, pass->slot_count);
+    classes->size = ts_new_array(&pass->arena, uint32_t, pass->slot_count);
+    classes->of_slot = ts_new_array(&pass->arena, uint32_t, pass->slot_count);
+    if (!classes->first || !classes->size || !classes->of_slot) return ts_fail_memory(pass->ctx);
+  }
+  classes->wave = pass->wave;
+  classes->insn = access->insn;
+  classes->form = form;
+  classes->count = 0;
+  memset(pass->class_table, 0, (pass->memo_mask + 1) * sizeof *pass->class_table);
+  for (uint32_t i = 0; i < pass->slot_count; i++) {
+    if (!pass->slots[i].is_busy) continue;
+    classes->of_slot[i] = find_class(pass, classes, access, i);
+    classes->size[classes->of_slot[i]]++;
   }
   return TS_OK;
 }
 
-static enum ts_status prepare(struct pass *pass, const struct ts__l2_block *blocks,
-                              uint32_t block_count, uint32_t passes) {
+static void find_told(struct pass *pass) {
+  pass->told_count = 0;
+  for (uint32_t i = 0; i < pass->slot_count && pass->outcomes; i++)
+    if (pass->slots[i].is_busy && pass->outcomes[pass->slots[i].block])
+      pass->told[pass->told_count++] = i;
+}
+
+/* Tells the blocks that are to know: the first of a class has asked, the others repeat. */
+static void tell_outcomes(const struct pass *pass, const struct classes *classes, uint32_t index) {
+  for (uint32_t i = 0; i < pass->told_count; i++) {
+    uint32_t slot = pass->told[i], class = classes->of_slot[slot];
+    struct ts__l2_outcome *outcome = &pass->outcomes[pass->slots[slot].block][index];
+    *outcome = pass->results[class];
+    if (classes->first[class] != slot) repeat_outcome(pass, outcome);
+  }
+}
+
+/* All slots do the access. */
+static enum ts_status run_round_in_step(struct pass *pass, const struct ts__access *access,
+                                        uint32_t index) {
+  const struct classes *classes;
+  TS_TRY(find_classes(pass, access, &classes));
+  for (uint32_t i = 0; i < classes->count; i++) {
+    uint32_t slot = classes->first[i];
+    const struct ts_shift *shift = shift_of_slot(pass, slot, access->insn);
+    TS_TRY(ask(pass, access, shift, slot % SIDE_COUNT, &pass->results[i]));
+    add_totals(pass, access, &pass->results[i], classes->size[i]);
+  }
+  tell_outcomes(pass, classes, index);
+  pass->round++;
+  return TS_OK;
+}
+
+/* The slots' blocks, up to their end. */
+static enum ts_status run_wave_in_step(struct pass *pass) {
+  uint32_t first = 0;
+  while (!pass->slots[first].is_busy)
+    first++;
+  const struct ts__l2_block *block = &pass->blocks[pass->slots[first].block];
+  pass->wave++;
+  find_told(pass);
+  for (uint32_t i = pass->slots[first].next_access; i < block->access_count; i++)
+    TS_TRY(run_round_in_step(pass, &block->accesses[i], i));
+  for (uint32_t i = 0; i < pass->slot_count; i++) {
+    struct slot *slot = &pass->slots[i];
+    if (!slot->is_busy) continue;
+    slot->next_access = block->access_count - 1;
+    do_next(pass, slot);
+  }
+  return TS_OK;
+}
+
+/* --- all blocks */
+
+static enum ts_status run_once(struct pass *pass) {
+  pass->next_block = pass->busy_count = 0;
+  for (uint32_t i = 0; i < pass->slot_count; i++)
+    fill_slot(pass, &pass->slots[i]);
+  while (pass->busy_count)
+    TS_TRY(are_in_step(pass) ? run_wave_in_step(pass) : run_round(pass));
+  return TS_OK;
+}
+
+static enum ts_status prepare(struct pass *pass, uint32_t pass_count) {
   uint64_t access_count = 0;
-  for (uint32_t i = 0; i < block_count; i++)
-    access_count += blocks[i].access_count;
-  if (access_count * passes > INT32_MAX)
+  for (uint32_t i = 0; i < pass->block_count; i++)
+    access_count += pass->blocks[i].access_count;
+  if (access_count * pass_count > INT32_MAX)
     return ts_fail(pass->ctx, TS_LIMIT, TS_DIAG_LIMIT, TS_NO_PLACE,
                    "a launch has more than 2^31 accesses to global memory");
   const struct ts__l2_settings *settings = pass->settings;
@@ -539,41 +739,52 @@ static enum ts_status prepare(struct pass *pass, const struct ts__l2_block *bloc
   for (uint32_t side = 0; side < SIDE_COUNT && settings->duplicated_bytes; side++)
     TS_TRY(make_tags(pass, settings->duplicated_bytes / 2, &pass->copy[side]));
   uint32_t memo_count = 64;
-  while (memo_count < settings->concurrent_blocks * 2)
+  while (memo_count < pass->slot_count * 2)
     memo_count *= 2;
   pass->memo_mask = memo_count - 1;
   pass->memos = ts_new_array(&pass->arena, struct memo, memo_count);
-  pass->slots = ts_new_array(&pass->arena, struct slot, settings->concurrent_blocks);
-  return pass->memos && pass->slots ? TS_OK : ts_fail_memory(pass->ctx);
+  pass->class_table = ts_new_array(&pass->arena, uint32_t, memo_count);
+  pass->slots = ts_new_array(&pass->arena, struct slot, pass->slot_count);
+  pass->results = ts_new_array(&pass->arena, struct ts__l2_outcome, pass->slot_count);
+  pass->told = ts_new_array(&pass->arena, uint32_t, pass->slot_count);
+  pass->line_lists = ts_new(&pass->arena, struct ts__line_lists);
+  bool is_there = pass->memos && pass->class_table && pass->slots && pass->results && pass->told &&
+                  pass->line_lists;
+  return is_there ? TS_OK : ts_fail_memory(pass->ctx);
 }
 
-static enum ts_status run_passes(struct pass *pass, const struct ts__l2_block *blocks,
-                                 uint32_t block_count, uint32_t passes,
-                                 struct ts__l2_outcome *const *outcomes) {
-  TS_TRY(prepare(pass, blocks, block_count, passes));
+static enum ts_status run_passes(struct pass *pass, struct ts__l2_pass *passes,
+                                 uint32_t pass_count) {
+  uint32_t shift = pass->settings->sample_shift;
+  TS_TRY(prepare(pass, pass_count));
   pass->round = 1;
-  for (uint32_t i = 0; i < passes; i++) {
+  for (uint32_t i = 0; i < pass_count; i++) {
     pass->round += pass->settings->in_flight_accesses; /* what is under way lands in between */
     pass->totals = (struct ts__l2_totals){0};
     pass->reads = (struct sample){0};
-    TS_TRY(run_once(pass, blocks, block_count, i + 1 == passes ? outcomes : NULL));
+    pass->outcomes = passes[i].outcomes;
+    TS_TRY(run_once(pass));
+    passes[i].totals = pass->totals;
+    passes[i].totals.dram_write_sectors <<= shift;
+    passes[i].totals.footprint_bytes = (pass->seen.line_count << shift) * TS__LINE_BYTES;
   }
   return TS_OK;
 }
 
 enum ts_status ts__l2_run(struct ts_ctx *ctx, const struct ts__l2_settings *settings,
-                          const struct ts__l2_block *blocks, uint32_t block_count, uint32_t passes,
-                          struct ts__l2_outcome *const *outcomes, struct ts__l2_totals *totals) {
+                          const struct ts__l2_block *blocks, uint32_t block_count,
+                          struct ts__l2_pass *passes, uint32_t pass_count) {
   struct ts__l2_settings bounded = *settings;
   if (bounded.sample_shift > SAMPLE_SHIFT_MAX) bounded.sample_shift = SAMPLE_SHIFT_MAX;
   if (bounded.concurrent_blocks > block_count) bounded.concurrent_blocks = block_count;
   if (!bounded.concurrent_blocks) bounded.concurrent_blocks = 1;
-  struct pass pass = {.ctx = ctx, .settings = &bounded};
+  struct pass pass = {.ctx = ctx,
+                      .settings = &bounded,
+                      .slot_count = bounded.concurrent_blocks,
+                      .blocks = blocks,
+                      .block_count = block_count};
   ts_arena_init(&pass.arena, ctx->allocator);
-  enum ts_status status = run_passes(&pass, blocks, block_count, passes, outcomes);
-  *totals = pass.totals;
-  totals->dram_write_sectors <<= bounded.sample_shift;
-  totals->footprint_bytes = (pass.seen.line_count << bounded.sample_shift) * TS__LINE_BYTES;
+  enum ts_status status = run_passes(&pass, passes, pass_count);
   ts_arena_free(&pass.arena);
   return status;
 }

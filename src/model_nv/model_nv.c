@@ -73,11 +73,10 @@ static enum ts_status time_launch(struct ts_model_nv *model, uint32_t index,
   const struct ts__launch_record *record = &model->launches[index];
   if (record->block_count == 0) return TS_OK;
   ts_arena_init(&arena, model->ctx->allocator);
-  enum ts_status status = ts__plan_make(model, record, true, &plan);
+  enum ts_status status = ts__plan_make(model, record, &plan, &cold_plan);
   if (status == TS_OK)
     status = run_sm(model, &plan, (uint16_t)index, model->options.spans, &arena, &hot);
   if (status == TS_OK) status = ts__report_launch(model, &plan, &hot, report);
-  if (status == TS_OK) status = ts__plan_make(model, record, false, &cold_plan);
   if (status == TS_OK) {
     ts_arena_free(&arena);
     status = run_sm(model, &cold_plan, (uint16_t)index, NULL, &arena, &cold);

@@ -196,9 +196,9 @@ struct ts__plan {
   struct ts__l2_totals totals;
 };
 
-/* warm: the launch has just run before (hot), else L2 holds other data. */
+/* hot: the launch has just run before; cold: L2 holds other data. */
 enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_record *record,
-                             bool is_warm, struct ts__plan *plan);
+                             struct ts__plan *hot, struct ts__plan *cold);
 
 /* --- one SM */
 

@@ -23,12 +23,12 @@ static void setup(const struct ts_allocator *allocator) {
 static struct ts__l2_totals run(const struct ts__l2_settings *settings,
                                 const struct ts__l2_block *blocks, uint32_t block_count,
                                 uint32_t passes, struct ts__l2_outcome *const *outcomes) {
-  struct ts__l2_totals totals;
+  struct ts__l2_pass all[2] = {0};
+  all[passes - 1].outcomes = outcomes;
   setup(&ts_allocator_libc);
-  ck_assert_int_eq(ts__l2_run(&ctx, settings, blocks, block_count, passes, outcomes, &totals),
-                   TS_OK);
+  ck_assert_int_eq(ts__l2_run(&ctx, settings, blocks, block_count, all, passes), TS_OK);
   ts_diag_list_free(&diags);
-  return totals;
+  return all[passes - 1].totals;
 }
 
 /* A bulk copy. */
@@ -159,11 +159,11 @@ static struct ts__access random_access(uint64_t *random, const uint64_t *lanes) 
     access.footprint.kind = TS_FOOTPRINT_BOX;
     access.footprint.rank = 2;
     access.footprint.size_bytes = 128;
-    access.footprint.extent[0] = 64, access.footprint.extent[1] = 16;
+    access.footprint.extent[0] = 64, access.footprint.extent[1] = 12 + next_random(random) % 2 * 4;
     access.footprint.coordinate[0] = (int32_t)(next_random(random) % 3 * 32);
-    access.footprint.coordinate[1] = (int32_t)(next_random(random) % 3 * 8);
+    access.footprint.coordinate[1] = (int32_t)(next_random(random) % 4 * 8) - 4;
     access.footprint.stride_bytes[1] = 1024;
-    access.footprint.tensor_extent[0] = 500, access.footprint.tensor_extent[1] = 44;
+    access.footprint.tensor_extent[0] = 140, access.footprint.tensor_extent[1] = 30; /* clips */
   }
   return access;
 }
@@ -185,11 +185,12 @@ START_TEST(test_equals_plain_model) {
       accesses[b][i] = random_access(&random, lanes);
     for (uint32_t i = 0; i < 2; i++)
       shifts[b][i] = (struct ts_shift){.insn = 1 + 2 * i,
-                                       .bytes = next_random(&random) % 4 * 128,
-                                       .coordinate = {0, (int32_t)(next_random(&random) % 2)}};
-    uint32_t like = next_random(&random) % (b + 1);
-    blocks[b] =
-        (struct ts__l2_block){accesses[like], next_random(&random) % PLAIN_ACCESSES, shifts[b], 2};
+                                       .bytes = next_random(&random) % 4 * 64,
+                                       .coordinate = {(int32_t)(next_random(&random) % 3 * 16),
+                                                      (int32_t)(next_random(&random) % 2)}};
+    uint32_t like = next_random(&random) % (b + 1), count = next_random(&random) % PLAIN_ACCESSES;
+    if (_i % 2) like = 0, count = PLAIN_ACCESSES; /* in step */
+    blocks[b] = (struct ts__l2_block){accesses[like], count, shifts[b], 2};
     all[b] = outcomes[b];
   }
   struct ts__l2_settings settings = {
@@ -212,6 +213,68 @@ START_TEST(test_equals_plain_model) {
 END_TEST
 
 /* --- properties */
+
+/* Blocks that share their accesses go in step, those with copies of them do not. */
+START_TEST(test_step_makes_no_difference) {
+  static struct ts__access accesses[PLAIN_BLOCKS][PLAIN_ACCESSES];
+  static struct ts__l2_outcome outcomes[2][PLAIN_BLOCKS][PLAIN_ACCESSES];
+  static uint64_t lanes[96];
+  struct ts_shift shifts[PLAIN_BLOCKS];
+  struct ts__l2_block blocks[2][PLAIN_BLOCKS];
+  struct ts__l2_outcome *all[2][PLAIN_BLOCKS];
+  uint64_t random = (uint64_t)_i + 1;
+  for (uint32_t i = 0; i < 96; i++)
+    lanes[i] = next_random(&random) % 300 * 8;
+  for (uint32_t i = 0; i < PLAIN_ACCESSES; i++)
+    accesses[0][i] = random_access(&random, lanes);
+  for (uint32_t b = 0; b < PLAIN_BLOCKS; b++) {
+    memcpy(accesses[b], accesses[0], sizeof accesses[b]);
+    shifts[b] = (struct ts_shift){.insn = 1, .bytes = next_random(&random) % 4 * 4096};
+    for (uint32_t k = 0; k < 2; k++) {
+      blocks[k][b] = (struct ts__l2_block){accesses[k * b], PLAIN_ACCESSES, &shifts[b], 1};
+      all[k][b] = outcomes[k][b];
+    }
+  }
+  struct ts__l2_settings settings = {.capacity_bytes = 48 << 10,
+                                     .duplicated_bytes = 16 << 10,
+                                     .capacity_spread = 0.04,
+                                     .concurrent_blocks = 10,
+                                     .in_flight_accesses = 3,
+                                     .sample_shift = (uint32_t)_i % 3};
+  struct ts__l2_totals in_step = run(&settings, blocks[0], PLAIN_BLOCKS, 1, all[0]);
+  struct ts__l2_totals alone = run(&settings, blocks[1], PLAIN_BLOCKS, 1, all[1]);
+  ck_assert_mem_eq(&in_step, &alone, sizeof alone);
+  ck_assert_mem_eq(outcomes[0], outcomes[1], sizeof outcomes[0]);
+}
+END_TEST
+
+/* What a later pass starts from does not depend on whether anybody looks at the one before. */
+START_TEST(test_passes_follow_one_another) {
+  static struct ts__l2_outcome outcomes[3][64];
+  struct sweep sweep = make_sweep(1, 64 * 4096, 0, 1, false);
+  struct ts_shift shifts[6];
+  struct ts__l2_block blocks[6];
+  struct ts__l2_outcome *all[3][6] = {{outcomes[0]}, {outcomes[1]}, {outcomes[2]}};
+  for (uint32_t i = 0; i < 6; i++) {
+    shifts[i] = (struct ts_shift){.bytes = i / 2 * (64 << 10)};
+    blocks[i] = (struct ts__l2_block){sweep.accesses, 64, &shifts[i], 1};
+  }
+  struct ts__l2_settings settings = {
+      .capacity_bytes = 300 << 10, .concurrent_blocks = 4, .in_flight_accesses = 2};
+  struct ts__l2_totals cold = run(&settings, blocks, 6, 1, all[2]);
+  struct ts__l2_pass passes[2] = {{.outcomes = all[0]}, {.outcomes = all[1]}};
+  setup(&ts_allocator_libc);
+  ck_assert_int_eq(ts__l2_run(&ctx, &settings, blocks, 6, passes, 2), TS_OK);
+  ts_diag_list_free(&diags);
+  ck_assert_mem_eq(&passes[0].totals, &cold, sizeof cold);
+  ck_assert_mem_eq(outcomes[0], outcomes[2], sizeof outcomes[0]);
+  struct ts__l2_totals hot = run(&settings, blocks, 6, 2, all[2]);
+  ck_assert_mem_eq(&passes[1].totals, &hot, sizeof hot);
+  ck_assert_mem_eq(outcomes[1], outcomes[2], sizeof outcomes[1]);
+  ck_assert_uint_eq(cold.footprint_bytes, 384 << 10);
+  free_sweep(&sweep);
+}
+END_TEST
 
 START_TEST(test_what_fits_stays) {
   /* 8 blocks over 960 KiB of 1 MiB, in one piece and as parts 64 MiB apart. */
@@ -441,10 +504,10 @@ START_TEST(test_memory_runs_out) {
   struct failing_allocator memory;
   failing_allocator_init(&memory);
   for (uint64_t n = 1; failing_allocator_next(&memory, n); n++) {
-    struct ts__l2_totals totals;
+    struct ts__l2_pass pass = {0};
     if (ts_diag_list_init(&diags, &memory.allocator) != TS_OK) continue;
     ctx = (struct ts_ctx){&memory.allocator, &diags};
-    enum ts_status status = ts__l2_run(&ctx, &settings, sweep.blocks, 4, 1, NULL, &totals);
+    enum ts_status status = ts__l2_run(&ctx, &settings, sweep.blocks, 4, &pass, 1);
     ck_assert(status == TS_OK || status == TS_NO_MEMORY);
     ts_diag_list_free(&diags);
   }
@@ -522,6 +585,8 @@ int main(void) {
   suite_add_tcase(suite, group);
   tcase_add_test(group, test_first_toucher_misses_others_merge);
   tcase_add_loop_test(group, test_equals_plain_model, 0, 50);
+  tcase_add_loop_test(group, test_step_makes_no_difference, 0, 20);
+  tcase_add_test(group, test_passes_follow_one_another);
   tcase_add_test(group, test_what_fits_stays);
   tcase_add_test(group, test_sweeps_as_measured);
   tcase_add_test(group, test_more_capacity_never_misses_more);
