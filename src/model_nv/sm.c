@@ -4,35 +4,59 @@
 
 #include <string.h>
 
-/* --- the queue of warps, a binary heap by cycle, then warp */
+/* --- the queue of warps: a tree of winners, whose leaves are the warps
+ *
+ * queue[1] is the warp that goes first, queue[i] that of queue[2 i] and queue[2 i + 1]; of equal cycles
+ * the lower warp's. No cycle is negative, so their bits are in their order, and no branch of the host
+ * depends on who wins. */
 
-static bool before(const struct ts__heap_entry *a, const struct ts__heap_entry *b) {
-  return a->cycle < b->cycle || (a->cycle == b->cycle && a->warp < b->warp);
+static const uint64_t never = UINT64_MAX;
+
+static uint64_t bits_of(double cycle) {
+  uint64_t bits;
+  memcpy(&bits, &cycle, sizeof bits);
+  return bits;
 }
 
-static void heap_push(struct ts__sm *sm, uint32_t warp, double cycle) {
-  struct ts__heap_entry entry = {cycle, warp};
-  uint32_t at = sm->heap_count++;
-  while (at > 0 && before(&entry, &sm->heap[(at - 1) / 2])) {
-    sm->heap[at] = sm->heap[(at - 1) / 2];
-    at = (at - 1) / 2;
-  }
-  sm->heap[at] = entry;
+static void queue_init(struct ts__sm *sm, uint32_t warp_count) {
+  sm->queue_size = 1;
+  while (sm->queue_size < warp_count)
+    sm->queue_size *= 2;
+  for (uint32_t i = 0; i < 2 * sm->queue_size; i++)
+    sm->queue[i] = (struct ts__queue_entry){never, i % sm->queue_size};
+  sm->next_other = never;
 }
 
-static struct ts__heap_entry heap_pop(struct ts__sm *sm) {
-  struct ts__heap_entry top = sm->heap[0], last = sm->heap[--sm->heap_count];
-  uint32_t at = 0;
-  for (;;) {
-    uint32_t child = 2 * at + 1;
-    if (child >= sm->heap_count) break;
-    if (child + 1 < sm->heap_count && before(&sm->heap[child + 1], &sm->heap[child])) child++;
-    if (!before(&sm->heap[child], &last)) break;
-    sm->heap[at] = sm->heap[child];
-    at = child;
+static void queue_set(struct ts__sm *sm, uint32_t warp, uint64_t cycle_bits) {
+  uint32_t at = sm->queue_size + warp;
+  struct ts__queue_entry winner = {cycle_bits, warp};
+  sm->queue[at] = winner;
+  for (; at > 1; at /= 2) {
+    struct ts__queue_entry other = sm->queue[at ^ 1];
+    bool is_first = other.cycle_bits < winner.cycle_bits ||
+                    (other.cycle_bits == winner.cycle_bits && at % 2 != 0);
+    winner.cycle_bits = is_first ? other.cycle_bits : winner.cycle_bits;
+    winner.warp = is_first ? other.warp : winner.warp;
+    sm->queue[at / 2] = winner;
   }
-  sm->heap[at] = last;
-  return top;
+}
+
+/* Another warp than the one that is at work comes to the queue. */
+static void queue_add(struct ts__sm *sm, uint32_t warp, double cycle) {
+  uint64_t bits = bits_of(cycle);
+  if (bits < sm->next_other) sm->next_other = bits;
+  queue_set(sm, warp, bits);
+}
+
+/* The warp that goes first is at work: whatever it does, its place in the queue is set anew later. */
+static uint32_t queue_start(struct ts__sm *sm) {
+  uint32_t warp = sm->queue[1].warp;
+  sm->next_other = never;
+  for (uint32_t at = sm->queue_size + warp; at > 1; at /= 2) {
+    uint64_t bits = sm->queue[at ^ 1].cycle_bits;
+    sm->next_other = bits < sm->next_other ? bits : sm->next_other;
+  }
+  return warp;
 }
 
 /* --- spans and sums */
@@ -126,7 +150,7 @@ static void wake(struct ts__sm *sm, struct ts__block_state *block, uint32_t node
     uint32_t slot = waiter - 1;
     waiter = warp->next_waiter;
     warp->is_waiting = false;
-    heap_push(sm, slot, warp->candidate);
+    queue_add(sm, slot, warp->candidate);
   }
 }
 
@@ -407,7 +431,7 @@ static void start_warp(struct ts__sm *sm, struct ts__block_state *block, uint32_
     return;
   }
   find_candidate(sm, warp);
-  heap_push(sm, block->first_warp + w, warp->candidate);
+  queue_add(sm, block->first_warp + w, warp->candidate);
 }
 
 /* Puts the SM's next block in the slot. */
@@ -519,15 +543,12 @@ static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *w
 static bool defer(struct ts__sm *sm, struct ts__warp_state *warp) {
   enum ts_stall stall = TS_STALL_NONE;
   double start = free_cycle(sm, warp, &warp->ops[warp->pc], &stall);
-  if (start <= warp->candidate + TS__DEFER_CYCLES || sm->heap_count == 0 ||
-      sm->heap[0].cycle > start)
-    return false;
+  if (start <= warp->candidate + TS__DEFER_CYCLES || sm->next_other > bits_of(start)) return false;
   if (warp->candidate > warp->next_cycle)
     warp->sum->stall_cycles[warp->candidate_stall] += warp->candidate - warp->next_cycle;
   warp->sum->stall_cycles[stall] += start - warp->candidate;
   warp->next_cycle = warp->candidate = start;
   warp->candidate_stall = (uint8_t)stall;
-  heap_push(sm, (uint32_t)(warp - sm->warps), start);
   return true;
 }
 
@@ -572,22 +593,27 @@ static bool execute(struct ts__sm *sm, struct ts__warp_state *warp) {
 }
 
 static enum ts_status run_warps(struct ts__sm *sm) {
-  while (sm->heap_count > 0) {
-    struct ts__heap_entry entry = heap_pop(sm);
-    struct ts__warp_state *warp = &sm->warps[entry.warp];
-    for (;;) {
+  while (sm->queue[1].cycle_bits != never) {
+    uint32_t slot = queue_start(sm);
+    struct ts__warp_state *warp = &sm->warps[slot];
+    for (bool goes_on = true; goes_on;) {
       if (warp->ops[warp->pc].kind == TS__OP_END || warp->pc + 1 >= warp->op_count) {
-        TS_TRY(end_warp(sm, warp));
+        queue_set(sm, slot, never);
+        TS_TRY(end_warp(sm, warp)); /* another block's warp may take the slot */
         break;
       }
-      if (defer(sm, warp) || !execute(sm, warp)) break;
-      warp->pc++;
-      find_candidate(sm, warp);
-      fetch(sm, warp);
-      if (sm->heap_count > 0 && sm->heap[0].cycle < warp->candidate) {
-        heap_push(sm, entry.warp, warp->candidate);
+      if (defer(sm, warp)) {
+        goes_on = false;
+      } else if (execute(sm, warp)) {
+        warp->pc++;
+        find_candidate(sm, warp);
+        fetch(sm, warp);
+        goes_on = sm->next_other >= bits_of(warp->candidate);
+      } else {
+        queue_set(sm, slot, never);
         break;
       }
+      if (!goes_on) queue_set(sm, slot, bits_of(warp->candidate));
     }
     if (sm->span_status != TS_OK) return sm->span_status;
   }
@@ -680,6 +706,7 @@ enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan
                    "%u blocks of %u warps on one SM are more than the timing model takes", slots,
                    sm->warps_per_block);
   TS_TRY(sm_init(sm));
+  queue_init(sm, slots * sm->warps_per_block);
   double at = sm->timing[TS_TIMING_kernel_start];
   if (plan->active_sm_count > sm->timing[TS_TIMING_l2_gpc_sms])
     at += sm->timing[TS_TIMING_kernel_spread];

@@ -73,8 +73,8 @@ struct ts__server {
   double free_cycle, busy_cycles;
 };
 
-struct ts__heap_entry {
-  double cycle;
+struct ts__queue_entry {
+  uint64_t cycle_bits; /* of a double that is not negative; UINT64_MAX: it is not in the queue */
   uint32_t warp;
 };
 
@@ -92,8 +92,9 @@ struct ts__sm {
   struct ts__block_state blocks[TS__SM_BLOCK_LIMIT];
   struct ts__warp_state warps[TS__SM_WARP_LIMIT];
   struct ts__group_state groups[TS__SM_WARP_LIMIT / 4 + 1];
-  struct ts__heap_entry heap[TS__SM_WARP_LIMIT];
-  uint32_t heap_count;
+  struct ts__queue_entry queue[2 * TS__SM_WARP_LIMIT]; /* sm.c */
+  uint32_t queue_size;
+  uint64_t next_other; /* cycle_bits of the warp that comes after the one at work */
   struct ts__server issue[TS__SUB_PARTITIONS];
   struct ts__server pipe[TS__SUB_PARTITIONS][TS__PIPE_COUNT];
   struct ts__server mma[TS__SUB_PARTITIONS], lsu_sub[TS__SUB_PARTITIONS];
