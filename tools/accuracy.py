@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How far `tilesim time` is from an H200, by family, and whether it ranks variants as the device does.
 
-usage: accuracy.py [--set corpus|traces|holdout] [--tilesim PROGRAM] [options]
+usage: accuracy.py [--set corpus|traces|holdout|holdout2] [--tilesim PROGRAM] [options]
 
-Three sets: "corpus" is the data beside the checkout (--data), "traces" the cases of the tree with traces/h200/times.tsv,
-"holdout" those of traces/holdout_h200.tar.xz with traces/h200/holdout.tsv.
+Four sets: "corpus" is the data beside the checkout (--data), "traces" the cases of the tree with traces/h200/times.tsv,
+"holdout" and "holdout2" those of traces/SET_h200.tar.xz with traces/h200/SET.tsv.
 Constants may be calibrated on one half of the corpus (crc32 of the name even); what is reported is the other half.
-None may be calibrated on the holdout: it says what the model is worth on kernels that it has not seen.
+None may be calibrated on a holdout: it says what the model is worth on kernels that it has not seen.
 The result is compared with tests/accuracy/ratchet.json, and the exit status is 1 when anything is worse than it says;
 --update writes the file, after a change that is better, or one that has a reason. Needs only the standard library.
 """
@@ -25,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RATCHET = os.path.join(ROOT, "tests", "accuracy", "ratchet.json")
 TRACES = os.path.join(ROOT, "traces")
+HOLDOUTS = ("holdout", "holdout2")
 SWEEPS = [(size, kind) for size in (1024, 4096) for kind in ("ws", "nows", "sm80", "")]
 TIE = 0.02        # measured times nearer than that are not told apart
 SLACK = 0.005     # of a ratchet: rounding of its two decimals
@@ -71,10 +72,10 @@ def find_set(options, scratch):
     """(table of times, table of registers or None, folders that hold the cases) of the set."""
     if options.set == "traces":
         return os.path.join(TRACES, "h200", "times.tsv"), None, [TRACES]
-    if options.set == "holdout":
-        with tarfile.open(os.path.join(TRACES, "holdout_h200.tar.xz")) as archive:
+    if options.set in HOLDOUTS:
+        with tarfile.open(os.path.join(TRACES, f"{options.set}_h200.tar.xz")) as archive:
             archive.extractall(scratch, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(scratch)
-        table = os.path.join(TRACES, "h200", "holdout.tsv")
+        table = os.path.join(TRACES, "h200", f"{options.set}.tsv")
         return table, table, [os.path.join(scratch, "cases")]
     folders = [os.path.join(options.data, part) for part in ("cases", "sweep")]
     return os.path.join(options.data, "times.tsv"), os.path.join(options.data, "kernels.tsv"), folders
@@ -84,7 +85,7 @@ def read_cases(options, table, folders):
     """The cases of the set with a measured time and a folder, or None when the data is absent."""
     if not os.path.exists(table):
         return None
-    hot, cold = ("hot_us", "cold_us") if options.set == "holdout" else ("hot_median_us", "cold_median_us")
+    hot, cold = ("hot_us", "cold_us") if options.set in HOLDOUTS else ("hot_median_us", "cold_median_us")
     cases = []
     for row in read_table(table):
         name = row["case"]
@@ -101,7 +102,7 @@ def read_registers(options, table):
         return found
     for row in read_table(table):
         found[row["case"]] = None if row["case"] in found else row["registers"]
-    return {name: count for name, count in found.items() if count}
+    return {name: count for name, count in found.items() if count and count.isdigit()}
 
 
 def run_case(case, options, registers):
@@ -167,18 +168,21 @@ def regret(cases):
 
 
 def rankings(cases):
-    """(name, cases of one problem): the sweeps of the corpus, the plain f16 products of the holdout by shape."""
+    """(name, cases of one problem): the sweeps of the corpus, plain products by shape, and what is named problem__variant."""
     for size, kind in SWEEPS:
         prefix = f"sweep_{size}_{kind + '_' if kind else ''}"
         group = [case for case in cases if case.name.startswith(prefix)]
         if len(group) > 1 and kendall_tau(group) is not None:
             yield f"{size} {kind or 'all'}", group
-    shapes = {}
+    problems = {}
     for case in cases:
         found = re.match(r"gemm_(\d+x\d+x\d+)_(?:ws|nows|sm80)_", case.name)
-        if found:
-            shapes.setdefault(found.group(1), []).append(case)
-    for name, group in sorted(shapes.items()):
+        names = {found.group(1)} if found else set()
+        if "__" in case.name:
+            names.add(case.name.split("__")[0].removeprefix("gemm_").replace("_", " "))
+        for name in names:
+            problems.setdefault(name, []).append(case)
+    for name, group in sorted(problems.items()):
         if len(group) > 3 and kendall_tau(group) is not None:
             yield name, group
 
@@ -268,7 +272,7 @@ def write_json(path, cases, figures):
 def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0],
                                      epilog="example: tools/accuracy.py --set corpus --filter '^sweep_4096' --verbose")
-    parser.add_argument("--set", choices=("corpus", "traces", "holdout"), default="corpus", help="which cases (corpus)")
+    parser.add_argument("--set", choices=("corpus", "traces", *HOLDOUTS), default="corpus", help="which cases (corpus)")
     parser.add_argument("--tilesim", default=os.path.join(ROOT, "build", "tilesim"), help="the program")
     parser.add_argument("--data", default=os.path.join(ROOT, "..", "shared", "data", "tilelang"), help="the corpus")
     parser.add_argument("--machine", default="h200", help="the machine; times are an H200's")
@@ -299,7 +303,7 @@ def check(options, scratch):
     if timed:
         print_table(timed, options.verbose)
     print_rest(cases, timed)
-    figures = summary(cases, timed, options.set == "holdout")
+    figures = summary(cases, timed, options.set in HOLDOUTS)
     if options.json:
         write_json(options.json, cases, figures)
     is_whole = options.filter == "." and not options.registers and options.machine == "h200"
