@@ -16,7 +16,8 @@ static uint64_t address_of(const struct ts_footprint *footprint, uint32_t lane) 
 
 /* --- shared memory */
 
-/* Words of a phase, chained by bank. */
+/* Words of a phase, chained by bank. Aligned pieces of 8 or 16 bytes count as words of that size over
+ * fewer and wider banks: their words come to as many banks alike. */
 struct phase {
   uint64_t word[LANE_COUNT * 5]; /* up to 16 bytes that start anywhere */
   uint8_t next[LANE_COUNT * 5];  /* 1 + index, 0 end */
@@ -25,8 +26,8 @@ struct phase {
   uint32_t count, deepest;
 };
 
-static void add_word(struct phase *phase, uint64_t word) {
-  uint32_t bank = word % BANK_COUNT;
+static void add_word(struct phase *phase, uint64_t word, uint32_t bank_count) {
+  uint32_t bank = (uint32_t)word & (bank_count - 1);
   for (uint32_t i = phase->head[bank]; i; i = phase->next[i - 1])
     if (phase->word[i - 1] == word) return;
   phase->word[phase->count] = word;
@@ -35,17 +36,28 @@ static void add_word(struct phase *phase, uint64_t word) {
   if (++phase->depth[bank] > phase->deepest) phase->deepest = phase->depth[bank];
 }
 
+static uint32_t word_bytes(const struct ts_footprint *footprint, uint32_t mask, uint32_t first_byte,
+                           uint32_t size_bytes) {
+  uint64_t bits = 0;
+  if (size_bytes != 8 && size_bytes != 16) return WORD_BYTES;
+  for (; mask; mask &= mask - 1)
+    bits |= address_of(footprint, (uint32_t)__builtin_ctz(mask)) + first_byte;
+  return bits % size_bytes ? WORD_BYTES : size_bytes;
+}
+
 static uint32_t phase_wavefronts(const struct ts_footprint *footprint, uint32_t mask,
                                  uint32_t first_byte, uint32_t size_bytes) {
   struct phase phase;
+  uint32_t unit_bytes = word_bytes(footprint, mask, first_byte, size_bytes);
+  uint32_t bank_count = BANK_COUNT * WORD_BYTES / unit_bytes;
   phase.count = phase.deepest = 0;
-  for (uint32_t bank = 0; bank < BANK_COUNT; bank++)
+  for (uint32_t bank = 0; bank < bank_count; bank++)
     phase.head[bank] = 0, phase.depth[bank] = 0;
   for (; mask; mask &= mask - 1) {
     uint64_t address = address_of(footprint, (uint32_t)__builtin_ctz(mask)) + first_byte;
-    for (uint64_t word = address / WORD_BYTES; word <= (address + size_bytes - 1) / WORD_BYTES;
-         word++)
-      add_word(&phase, word);
+    uint64_t last = (address + size_bytes - 1) / unit_bytes;
+    for (uint64_t word = address / unit_bytes; word <= last; word++)
+      add_word(&phase, word, bank_count);
   }
   return phase.deepest;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define RECORD_LIMIT_BYTES (UINT64_C(1) << 30)
-enum { THREAD_LIMIT = 4096, MESSAGE_BYTES = 256 };
+enum { THREAD_LIMIT = 4096, MESSAGE_BYTES = 256, RANKS_PER_OP = 16 /* a file may have others */ };
 
 /* --- memory and messages */
 
@@ -165,17 +165,47 @@ static int compare_pending(const void *a, const void *b) {
   return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-static enum ts_status flush_segment(struct ts_model_nv *model, struct ts__warp_builder *warp) {
-  bool is_sorted = true;
-  for (size_t i = 1; i < warp->segment.count && is_sorted; i++)
-    is_sorted = warp->segment.data[i - 1].rank <= warp->segment.data[i].rank;
-  if (!is_sorted)
-    qsort(warp->segment.data, warp->segment.count, sizeof *warp->segment.data, compare_pending);
-  if (ts_vec_reserve(&warp->ops, &model->recorder->allocator, warp->segment.count))
+/* Ranks are places in an order of issue: the ops with each one are counted, and so each knows its
+ * place. */
+static enum ts_status place_by_rank(struct ts_model_nv *model, const struct ts__pending_op *segment,
+                                    size_t count, uint32_t last_rank, struct ts__op *ops) {
+  struct ts__recorder *recorder = model->recorder;
+  recorder->places.count = 0;
+  if (ts_vec_reserve(&recorder->places, &recorder->allocator, (size_t)last_rank + 2))
     return ts__record_no_memory(model);
-  for (size_t i = 0; i < warp->segment.count; i++)
-    warp->ops.data[warp->ops.count++] = warp->segment.data[i].op;
+  uint32_t *places = recorder->places.data;
+  memset(places, 0, ((size_t)last_rank + 2) * sizeof *places);
+  for (size_t i = 0; i < count; i++)
+    places[segment[i].rank + 1]++;
+  for (uint32_t rank = 0; rank < last_rank; rank++)
+    places[rank + 1] += places[rank];
+  for (size_t i = 0; i < count; i++)
+    ops[places[segment[i].rank]++] = segment[i].op;
+  return TS_OK;
+}
+
+static enum ts_status flush_segment(struct ts_model_nv *model, struct ts__warp_builder *warp) {
+  struct ts__pending_op *segment = warp->segment.data;
+  size_t count = warp->segment.count;
+  uint32_t last_rank = 0;
+  bool is_sorted = true;
+  if (count == 0) return TS_OK;
+  if (ts_vec_reserve(&warp->ops, &model->recorder->allocator, count))
+    return ts__record_no_memory(model);
+  struct ts__op *ops = warp->ops.data + warp->ops.count;
+  for (size_t i = 0; i < count; i++) {
+    if (segment[i].rank < last_rank)
+      is_sorted = false;
+    else
+      last_rank = segment[i].rank;
+  }
+  warp->ops.count += count;
   warp->segment.count = 0;
+  if (!is_sorted && last_rank / RANKS_PER_OP < count)
+    return place_by_rank(model, segment, count, last_rank, ops);
+  if (!is_sorted) qsort(segment, count, sizeof *segment, compare_pending);
+  for (size_t i = 0; i < count; i++)
+    ops[i] = segment[i].op;
   return TS_OK;
 }
 
@@ -700,6 +730,7 @@ void ts__recorder_free(struct ts_model_nv *model) {
   ts_vec_free(&recorder->open, &recorder->allocator);
   ts_vec_free(&recorder->spare, &recorder->allocator);
   ts_vec_free(&recorder->shifts, &recorder->allocator);
+  ts_vec_free(&recorder->places, &recorder->allocator);
   for (uint32_t i = 0; i < model->program->launch_count; i++)
     ts_vec_free(&model->launches[i].streams, &recorder->allocator);
   ts_arena_free(&recorder->arena);

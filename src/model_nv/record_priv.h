@@ -60,6 +60,7 @@ struct ts__recorder {
   TS_VEC(struct ts__block_builder *) open;
   TS_VEC(struct ts__block_builder *) spare;
   TS_VEC(struct ts_shift) shifts; /* scratch */
+  TS_VEC(uint32_t) places;        /* scratch */
 };
 
 /* An allocation has failed: TS_LIMIT when the recorder holds as much as it may, else TS_NO_MEMORY. */

@@ -1,8 +1,6 @@
 /* What writer, reader and producers of events have in common. */
 #include "trace/trace_priv.h"
 
-#include <lzma.h>
-
 static enum ts_status drop_event(struct ts_sink *sink, struct ts_event *event,
                                  const struct ts_footprint *footprint) {
   (void)sink;
@@ -33,10 +31,6 @@ const char *ts_sync_kind_name(enum ts_sync_kind kind) {
   case TS_SYNC_CLUSTER: return "cluster";
   }
   return "?";
-}
-
-uint32_t ts__trace_crc32(uint32_t crc, const uint8_t *data, size_t size_bytes) {
-  return lzma_crc32(data, size_bytes, crc);
 }
 
 size_t ts__trace_footprint_bytes(uint8_t kind, uint8_t rank) {

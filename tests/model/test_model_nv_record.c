@@ -198,6 +198,37 @@ START_TEST(test_insns) {
 }
 END_TEST
 
+/* Ops come in the order of their ranks, equal ones as told; a file's ranks may be any numbers. */
+START_TEST(test_ranks) {
+  static const uint32_t ranks[5] = {3, 1, 2, 0, 4}, order[5] = {3, 1, 2, 0, 4};
+  for (uint32_t step = 1; step; step <<= 14) {
+    struct ts_code_insn insns[6];
+    struct told x;
+    told_describe(&x, 1, 1);
+    memcpy(insns, x.t.code.insns, sizeof insns);
+    for (uint32_t i = 0; i < 5; i++)
+      insns[i].rank = ranks[i] * step;
+    x.t.code.insns = insns;
+    told_open(&x, &x.t.kernel.ctx);
+    tell_start(&x);
+    for (uint32_t i = 0; i < 10; i++) {
+      struct ts_event event = agent(TS_EVENT_INSN, 0, 0);
+      event.insn = i / 2;
+      event.op = insns[i / 2].op;
+      event.mask = i % 2 ? 3 : 1;
+      tell(&x, event);
+    }
+    tell_ends(&x);
+    const struct ts__stream *stream = stream_of(&x, 0);
+    for (uint32_t i = 0; i < 10; i++) {
+      ck_assert_uint_eq(stream->ops[i].insn, order[i / 2]);
+      ck_assert_uint_eq(stream->ops[i].lanes, 1 + i % 2);
+    }
+    told_end(&x);
+  }
+}
+END_TEST
+
 START_TEST(test_phases) {
   struct told x;
   told_begin(&x, 2, 2);
@@ -544,8 +575,8 @@ START_TEST(test_wait_for_sources) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("record", test_launches, test_blocks, test_warps, test_insns, test_phases,
-                   test_targets, test_repetitions, test_groups, test_equal_streams, test_gathers,
-                   test_limit, test_multicast, test_symmetric, test_gather, test_any_events,
-                   test_short_memory, test_wait_for_sources);
+  return RUN_TESTS("record", test_launches, test_blocks, test_warps, test_insns, test_ranks,
+                   test_phases, test_targets, test_repetitions, test_groups, test_equal_streams,
+                   test_gathers, test_limit, test_multicast, test_symmetric, test_gather,
+                   test_any_events, test_short_memory, test_wait_for_sources);
 }

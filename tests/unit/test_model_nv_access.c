@@ -320,6 +320,8 @@ START_TEST(test_strides) {
     ck_assert_uint_eq(ts__shared_wavefronts(&footprint, UINT32_MAX, true), rows[i][2]);
     ck_assert_uint_eq(ts__shared_wavefronts_ideal(&footprint, UINT32_MAX, false), rows[i][0] / 4);
   }
+  struct ts_footprint across = affine(16, 4, 16); /* no lane's words are those of 16 bytes */
+  ck_assert_uint_eq(ts__shared_wavefronts(&across, UINT32_MAX, true), 4);
   struct ts_footprint none = affine(4, 0, 4);
   ck_assert_uint_eq(ts__shared_wavefronts(&none, 0, false), 0);
   ck_assert_uint_eq(ts__shared_wavefronts_ideal(&none, 0, false), 0);

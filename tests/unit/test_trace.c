@@ -2,7 +2,7 @@
 #include "ir/type.h"
 #include "support/failing_allocator.h"
 #include "support/suite.h"
-#include "trace/trace.h"
+#include "trace/trace_priv.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -474,10 +474,34 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+START_TEST(test_checksum) {
+  uint8_t data[700];
+  uint32_t state = 1;
+  for (uint32_t i = 0; i < sizeof data; i++) {
+    state = state * 1664525 + 1013904223;
+    data[i] = (uint8_t)(state >> 24);
+  }
+  for (size_t first = 0; first < 3; first++) {
+    uint32_t wanted = 0; /* bit by bit */
+    for (size_t length = 0; first + length < sizeof data; length++) {
+      ck_assert_uint_eq(ts__trace_crc32(0, data + first, length), wanted);
+      size_t half = length / 2;
+      uint32_t begun = ts__trace_crc32(0, data + first, half);
+      ck_assert_uint_eq(ts__trace_crc32(begun, data + first + half, length - half), wanted);
+      wanted = ~wanted ^ data[first + length];
+      for (int bit = 0; bit < 8; bit++)
+        wanted = wanted >> 1 ^ (wanted & 1 ? 0xEDB88320 : 0);
+      wanted = ~wanted;
+    }
+  }
+}
+END_TEST
+
 int main(void) {
-  return RUN_TESTS("trace", test_round_trip, test_tables, test_code, test_lengths_of_footprints,
-                   test_extents_of_boxes, test_old_format, test_truncated_is_an_error,
-                   test_every_flipped_bit_is_an_error, test_unknown_block_is_skipped,
-                   test_abandoned_leaves_no_file, test_full_disk_is_an_error,
-                   test_equal_runs_give_equal_bytes, test_out_of_memory);
+  return RUN_TESTS("trace", test_checksum, test_round_trip, test_tables, test_code,
+                   test_lengths_of_footprints, test_extents_of_boxes, test_old_format,
+                   test_truncated_is_an_error, test_every_flipped_bit_is_an_error,
+                   test_unknown_block_is_skipped, test_abandoned_leaves_no_file,
+                   test_full_disk_is_an_error, test_equal_runs_give_equal_bytes,
+                   test_out_of_memory);
 }
