@@ -120,8 +120,11 @@ static enum ts_status lower_function(struct ts__lower *lower) {
   const struct tir_func *func = lower->func;
   uint32_t var_count = lower->device->var_count + 1;
   lower->vars = ts_new_array(lower->scratch, struct ts__value, var_count);
+  lower->counters = ts_new_array(lower->scratch, struct ts__value, var_count);
+  lower->distances = ts_new_array(lower->scratch, int64_t, var_count);
   lower->storage = ts_new_array(lower->scratch, struct ts__storage, var_count);
-  if (!lower->vars || !lower->storage) return ts_fail_memory(lower->ctx);
+  if (!lower->vars || !lower->counters || !lower->distances || !lower->storage)
+    return ts_fail_memory(lower->ctx);
   lower->build = ts_build_begin(lower->ctx, lower->module, func->name);
   if (!lower->build) return TS_NO_MEMORY;
   ts_build_place(lower->build, lower->place);

@@ -27,8 +27,10 @@ static bool is_sum(const struct tir_expr *expr) {
 
 static void add_term(struct ts__lower *lower, struct sum *sum, const struct tir_expr *expr,
                      int64_t factor) {
-  struct ts__value value = ts__lower_expr(lower, expr);
+  bool is_copy = expr->kind == TIR_VAR && lower->distances[expr->var->id];
+  struct ts__value value = is_copy ? lower->counters[expr->var->id] : ts__lower_expr(lower, expr);
   int64_t constant;
+  if (is_copy) sum->constant += (uint64_t)factor * (uint64_t)lower->distances[expr->var->id];
   if (ts__value_constant(lower, value, &constant)) {
     sum->constant += (uint64_t)factor * (uint64_t)constant;
     return;

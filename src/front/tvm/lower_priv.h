@@ -69,8 +69,10 @@ struct ts__lower {
   enum ts_status status;
   bool fast_math;
   struct ts_source_place place;
-  struct ts__value *vars;                           /* by variable id; type.lanes 0: unbound */
-  struct ts__storage *storage;                      /* by variable id */
+  struct ts__value *vars;      /* by variable id; type.lanes 0: unbound */
+  struct ts__value *counters;  /* by variable id: of an iteration whose copies are being lowered, */
+  int64_t *distances;          /* and how much more this copy's variable is; 0: as in vars */
+  struct ts__storage *storage; /* by variable id */
   const struct tir_var *block_vars[TS__BLOCK_VARS]; /* bound to blockIdx, and to which axis */
   uint8_t block_axes[TS__BLOCK_VARS];
   uint32_t block_var_count;
@@ -191,11 +193,16 @@ struct ts__value ts__lower_emit_array_index(struct ts__lower *lower,
 /* --- statements (lower_stmt.c) */
 void ts__lower_stmt(struct ts__lower *lower, const struct tir_stmt *stmt);
 
+/* How many iterations of a loop with constant bounds nvcc makes one: extent for all of them
+ * (lower_unroll.c). */
+uint64_t ts__lower_copies(struct ts__lower *lower, const struct tir_stmt *loop, uint64_t extent);
+
 /* --- builtins (builtin.def; lower_call.c, lower_sync.c, lower_matrix.c, extern.c) */
 enum ts__builtin_flag {
   TS__BUILTIN_PURE = 1, /* no effect; may be evaluated speculatively */
-  TS__BUILTIN_SYNC = 2, /* orders agents: a loop that contains it stays a loop */
-  TS__BUILTIN_WIDE = 4  /* lowers to many instructions */
+  TS__BUILTIN_SYNC = 2, /* orders agents */
+  TS__BUILTIN_WIDE = 4, /* lowers to many instructions */
+  TS__BUILTIN_COPY = 8  /* nvcc unrolls loops with it, although it orders agents */
 };
 struct ts__builtin;
 typedef struct ts__value (*ts__builtin_fn)(struct ts__lower *lower, const struct tir_expr *call,

@@ -1,88 +1,16 @@
-/* Statements: scopes, declarations, control flow, and which loops are unrolled. */
+/* Statements: scopes, declarations, control flow. */
 #include "front/tvm/lower_priv.h"
 
 #include <string.h>
 
-/* --- unrolling
- *
- * nvcc unrolls what carries a pragma (kind unrolled) and small loops of constant extent. Only then
- * are indices of local arrays constant, so that the arrays live in registers and multiplications
- * meet the additions that use them. The bounds are GUESSes that keep the IR small. */
-enum {
-  UNROLL_EXTENT_MAX = 64,  /* serial loops */
-  UNROLL_LEAF_MAX = 2048,  /* serial loops: statements after unrolling */
-  UNROLL_INSN_MAX = 300000 /* a function; beyond it loops stay loops */
-};
+/* --- loops */
 
-struct size {
-  uint64_t leaf_count; /* statements that emit code, loops unrolled */
-  bool has_sync;       /* barriers, waits: a main loop */
-};
-
-static void measure(const struct tir_stmt *stmt, struct size *size);
-
-static void measure_call(const struct tir_expr *expr, struct size *size) {
-  size->leaf_count++;
-  if (expr->kind != TIR_CALL) return;
-  const struct ts__builtin *builtin = ts__builtin_find(expr->call.op);
-  if (!builtin) return;
-  if (builtin->flags & TS__BUILTIN_SYNC) size->has_sync = true;
-  if (builtin->flags & TS__BUILTIN_WIDE) size->leaf_count += 32;
-}
-
-static uint64_t times(uint64_t count, uint64_t extent) {
-  return extent && count > UINT64_MAX / 2 / extent ? UINT64_MAX / 2 : count * extent;
-}
-
-static void measure_loop(const struct tir_stmt *loop, struct size *size) {
-  struct size body = {.leaf_count = 1};
-  int64_t extent = 1;
-  measure(loop->loop.body, &body);
-  tir_expr_int(loop->loop.extent, &extent);
-  if (extent < 1) extent = 1;
-  size->has_sync |= body.has_sync;
-  uint64_t sum = size->leaf_count + times(body.leaf_count, (uint64_t)extent);
-  size->leaf_count = sum > UINT64_MAX / 2 ? UINT64_MAX / 2 : sum;
-}
-
-static void measure(const struct tir_stmt *stmt, struct size *size) {
-  if (size->leaf_count > UNROLL_INSN_MAX) return; /* large enough */
-  switch (stmt->kind) {
-  case TIR_SEQ:
-    for (size_t i = 0; i < stmt->seq.count; i++)
-      measure(stmt->seq.items[i], size);
-    return;
-  case TIR_FOR: measure_loop(stmt, size); return;
-  case TIR_WHILE:
-    size->has_sync = true;
-    measure(stmt->repeat.body, size);
-    return;
-  case TIR_IF:
-    measure(stmt->branch.then_case, size);
-    if (stmt->branch.else_case) measure(stmt->branch.else_case, size);
-    return;
-  case TIR_ATTR: measure(stmt->attr.body, size); return;
-  case TIR_EVALUATE: measure_call(stmt->evaluate.value, size); return;
-  case TIR_BUFFER_STORE: measure_call(stmt->store.value, size); return;
-  default: size->leaf_count++; return;
-  }
-}
-
-static bool wants_unrolling(struct ts__lower *lower, const struct tir_stmt *loop, int64_t extent) {
-  struct size size = {.leaf_count = 0};
-  measure(loop, &size);
-  size_t insn_count = ts_build_function(lower->build)->insns.count;
-  if (insn_count + size.leaf_count > UNROLL_INSN_MAX) return false;
-  if (extent == 1 || loop->loop.kind == TIR_LOOP_UNROLLED) return true;
-  return extent <= UNROLL_EXTENT_MAX && !size.has_sync && size.leaf_count <= UNROLL_LEAF_MAX &&
-         loop->loop.annotations->count == 0;
-}
-
+/* The body `count` times, the loop variable bound to constants. */
 static void unroll(struct ts__lower *lower, const struct tir_stmt *loop, int64_t first,
-                   int64_t extent) {
+                   int64_t count) {
   struct ts__value *slot = &lower->vars[loop->loop.var->id];
   struct ts_type type = ts__lower_type(lower, loop->loop.var->dtype);
-  for (int64_t i = 0; i < extent && lower->status == TS_OK; i++) {
+  for (int64_t i = 0; i < count && lower->status == TS_OK; i++) {
     *slot = ts__value_imm(lower, type, ts__wrap_add(first, i));
     ts__lower_stmt(lower, loop->loop.body);
   }
@@ -100,20 +28,47 @@ static void leave_loop(struct ts__lower *lower) {
   lower->nesting--;
 }
 
+/* The body for an iteration and the copies that follow it. Sums take a copy's distance as constant,
+ * so that all share their addresses. */
+static void emit_copies(struct ts__lower *lower, const struct tir_stmt *loop,
+                        struct ts__value counter, int64_t copies) {
+  uint32_t id = loop->loop.var->id;
+  lower->counters[id] = counter;
+  for (int64_t i = 0; i < copies; i++) {
+    struct ts__value distance = ts__value_imm(lower, counter.type, i);
+    lower->vars[id] = i ? ts__lower_emit_2(lower, TS_OP_add, counter, distance) : counter;
+    lower->distances[id] = i;
+    ts__lower_stmt(lower, loop->loop.body);
+  }
+  lower->distances[id] = 0;
+}
+
 static void emit_loop(struct ts__lower *lower, const struct tir_stmt *loop, struct ts__value first,
-                      struct ts__value extent) {
+                      struct ts__value extent, int64_t copies) {
   struct ts__value end = ts__lower_emit_2(lower, TS_OP_add, first, extent);
   struct ts__value counter = ts__lower_emit_variable(lower, first, loop->loop.var->name);
   enter_loop(lower);
   counter.level = lower->level;
   counter.is_varying = first.is_varying || end.is_varying;
-  lower->vars[loop->loop.var->id] = counter;
   struct ts__value stays = ts__lower_emit_2(lower, TS_OP_lt, counter, end);
   ts_build_loop_while(lower->build, stays.operand);
-  ts__lower_stmt(lower, loop->loop.body);
-  struct ts__value one = ts__value_imm(lower, counter.type, 1);
-  ts__lower_emit_assign(lower, counter, ts__lower_emit_2(lower, TS_OP_add, counter, one));
+  emit_copies(lower, loop, counter, copies);
+  struct ts__value step = ts__value_imm(lower, counter.type, copies);
+  ts__lower_emit_assign(lower, counter, ts__lower_emit_2(lower, TS_OP_add, counter, step));
   leave_loop(lower);
+}
+
+/* A loop whose bounds are constants, as far unrolled as nvcc does. */
+static void emit_constant_loop(struct ts__lower *lower, const struct tir_stmt *loop,
+                               struct ts__value first, int64_t start, int64_t count) {
+  int64_t copies = count < 1 ? 1 : (int64_t)ts__lower_copies(lower, loop, (uint64_t)count);
+  int64_t rest = count < 1 ? 0 : count % copies, whole = count - rest;
+  if (copies >= whole) {
+    unroll(lower, loop, start, count);
+    return;
+  }
+  emit_loop(lower, loop, first, ts__value_imm(lower, first.type, whole), copies);
+  unroll(lower, loop, ts__wrap_add(start, whole), rest);
 }
 
 static void check_annotations(struct ts__lower *lower, const struct tir_map *map,
@@ -150,12 +105,11 @@ static void lower_for(struct ts__lower *lower, const struct tir_stmt *loop) {
   struct ts__value extent = ts__lower_expr(lower, loop->loop.extent);
   int64_t start, count;
   if (lower->status != TS_OK) return;
-  if (ts__value_constant(lower, extent, &count) && ts__value_constant(lower, first, &start) &&
-      (count <= 0 || wants_unrolling(lower, loop, count))) {
-    unroll(lower, loop, start, count);
+  if (ts__value_constant(lower, extent, &count) && ts__value_constant(lower, first, &start)) {
+    emit_constant_loop(lower, loop, first, start, count);
     return;
   }
-  emit_loop(lower, loop, first, extent);
+  emit_loop(lower, loop, first, extent, 1);
 }
 
 static void lower_while(struct ts__lower *lower, const struct tir_stmt *loop) {
