@@ -4,42 +4,17 @@
  * access is walked once and told again to the others, so that the cost is that of the distinct tiles
  * of a round. Which these are is found once for all rounds of an instruction while the blocks of one
  * stream are in step, else in each round by a hash. */
-#include "model_nv/access.h"
+#include "model_nv/l2_priv.h"
 
 #include <string.h>
 
 enum {
-  DIRTY_SHIFT = 4,
-  FILLED_SHIFT = 8,
-  NUMBER_SHIFT = 12,
-  GROUP_COUNT = 16,
   BATCH_COUNT = 64,
   SIDE_COUNT = 2,
   SAMPLE_SHIFT_MAX = 16,
   CLASSES_COUNT = 64,
   PAGE_SHIFT = 15, /* lines of a page of the seen-set: 4 KiB of bits */
   PAGE_WORDS = (1 << PAGE_SHIFT) / 64
-};
-
-/* A line that is kept. */
-struct node {
-  /* number << 12 | sectors that the last read from DRAM brings << 8 | dirty << 4 | valid */
-  uint64_t entry;
-  uint32_t chain;        /* next of the bucket, 0 none */
-  uint32_t newer, older; /* in the order of use of its group */
-  uint32_t used, filled; /* rounds: last use, last read from DRAM */
-};
-
-/* Lines in the order of use, least recently used first out. A real cache has sets and a hash, some of
- * which overflow before others: a hash puts each line in one of 16 groups, whose capacities differ
- * by the spread of the settings. Within a group nothing is lost to conflicts. nodes[0 .. 15] are the
- * ends of the groups' lists: older is the newest line, newer the oldest. */
-struct tags {
-  struct node *nodes;
-  uint32_t *buckets;
-  uint32_t bucket_mask, group_count;
-  uint32_t next_node;         /* never used so far */
-  uint32_t room[GROUP_COUNT]; /* lines that a group may still take */
 };
 
 /* Which lines have been seen at all: bits in pages, pages in an open hash. */
@@ -68,9 +43,10 @@ struct slot {
 struct classes {
   uint32_t wave, insn, form; /* whose these are; wave 0: nobody's */
   uint32_t count;
-  uint32_t *first;   /* slot of each class, ascending */
-  uint32_t *size;    /* its slots */
-  uint32_t *of_slot; /* class of each slot that is busy */
+  uint32_t *first;               /* slot of each class, ascending */
+  uint32_t *size;                /* its slots */
+  const struct ts_shift **shift; /* of the first */
+  uint32_t *of_slot;             /* class of each slot that is busy */
 };
 
 /* What the sample of an access showed; counts of lines unless they say sectors. */
@@ -83,8 +59,8 @@ struct pass {
   struct ts_ctx *ctx;
   const struct ts__l2_settings *settings;
   struct ts_arena arena;
-  struct tags home;             /* each line in its partition */
-  struct tags copy[SIDE_COUNT]; /* what a partition keeps of the other's lines */
+  struct ts__l2_tags home;             /* each line in its partition */
+  struct ts__l2_tags copy[SIDE_COUNT]; /* what a partition keeps of the other's lines */
   struct seen seen;
   struct memo *memos;
   uint32_t memo_mask;
@@ -110,111 +86,6 @@ struct pass {
 static uint32_t sector_count(uint64_t sectors) {
   static const uint8_t counts[16] = {0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4};
   return counts[sectors & 15];
-}
-
-/* --- tags */
-
-/* Quantiles of the normal distribution at (2 i + 1) / 32. */
-static const double quantiles[GROUP_COUNT] = {-1.863, -1.318, -1.010, -0.776, -0.579, -0.402,
-                                              -0.237, -0.078, 0.078,  0.237,  0.402,  0.579,
-                                              0.776,  1.010,  1.318,  1.863};
-
-static enum ts_status make_tags(struct pass *pass, uint64_t capacity_bytes, struct tags *tags) {
-  double spread = pass->settings->capacity_spread;
-  double line_count = (double)(capacity_bytes / TS__LINE_BYTES >> pass->settings->sample_shift);
-  uint32_t node_count = GROUP_COUNT, bucket_count = 64;
-  if (line_count > INT32_MAX / 2) line_count = INT32_MAX / 2;
-  tags->group_count = spread > 0 ? GROUP_COUNT : 1;
-  for (uint32_t i = 0; i < tags->group_count; i++) {
-    double share = line_count / tags->group_count * (spread > 0 ? 1 + spread * quantiles[i] : 1);
-    tags->room[i] = share > 0 ? (uint32_t)(share + 0.5) : 0;
-    node_count += tags->room[i];
-  }
-  while (bucket_count < node_count)
-    bucket_count *= 2;
-  tags->bucket_mask = bucket_count - 1;
-  tags->next_node = GROUP_COUNT;
-  tags->nodes = ts_arena_alloc_array(&pass->arena, node_count, sizeof *tags->nodes, 64);
-  tags->buckets = ts_arena_alloc_array(&pass->arena, bucket_count, sizeof *tags->buckets, 64);
-  if (!tags->nodes || !tags->buckets) return ts_fail_memory(pass->ctx);
-  for (uint32_t i = 0; i < GROUP_COUNT; i++)
-    tags->nodes[i].newer = tags->nodes[i].older = i;
-  return TS_OK;
-}
-
-enum { RUN_SHIFT = 12 };
-static const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
-
-/* Runs of 4096 lines lie one after another, for the host's cache; a hash says where a run starts. */
-static uint32_t *bucket_of(const struct tags *tags, uint64_t number) {
-  uint64_t start = (number >> RUN_SHIFT) * golden >> 32;
-  return &tags->buckets[(number + start) & tags->bucket_mask];
-}
-
-/* Multiples of the golden ratio spread any even row of lines evenly. */
-static uint32_t group_of(const struct tags *tags, uint64_t number) {
-  return tags->group_count == 1 ? 0 : (uint32_t)(number * golden >> 60);
-}
-
-static struct node *find_node(const struct tags *tags, uint64_t number) {
-  for (uint32_t i = *bucket_of(tags, number); i; i = tags->nodes[i].chain)
-    if (tags->nodes[i].entry >> NUMBER_SHIFT == number) return &tags->nodes[i];
-  return NULL;
-}
-
-static void take_out(struct node *nodes, const struct node *node) {
-  nodes[node->newer].older = node->older;
-  nodes[node->older].newer = node->newer;
-}
-
-static void put_first(struct node *nodes, uint32_t group, struct node *node) {
-  node->newer = group;
-  node->older = nodes[group].older;
-  nodes[node->older].newer = (uint32_t)(node - nodes);
-  nodes[group].older = (uint32_t)(node - nodes);
-}
-
-/* The order within a round does not matter: lines are moved once. */
-static void use_node(struct tags *tags, struct node *node, uint64_t number, uint32_t round) {
-  if (node->used == round) return;
-  take_out(tags->nodes, node);
-  put_first(tags->nodes, group_of(tags, number), node);
-  node->used = round;
-}
-
-/* The oldest line of the group, no longer in its bucket or list; NULL when the group keeps none. */
-static struct node *drop_oldest(struct tags *tags, uint32_t group) {
-  struct node *node = &tags->nodes[tags->nodes[group].newer];
-  uint32_t index = (uint32_t)(node - tags->nodes);
-  if (index == group) return NULL;
-  uint32_t *link = bucket_of(tags, node->entry >> NUMBER_SHIFT);
-  while (*link != index)
-    link = &tags->nodes[*link].chain;
-  *link = node->chain;
-  take_out(tags->nodes, node);
-  return node;
-}
-
-/* A node for a line that is not there, with nothing valid; *evicted is the entry that made room. NULL
- * when there is no capacity. */
-static struct node *add_node(struct tags *tags, uint64_t number, uint32_t round,
-                             uint64_t *evicted) {
-  uint32_t group = group_of(tags, number);
-  struct node *node;
-  *evicted = 0;
-  if (tags->room[group]) {
-    tags->room[group]--;
-    node = &tags->nodes[tags->next_node++];
-  } else {
-    node = drop_oldest(tags, group);
-    if (!node) return NULL;
-    *evicted = node->entry;
-  }
-  uint32_t *bucket = bucket_of(tags, number);
-  *node = (struct node){.entry = number << NUMBER_SHIFT, .chain = *bucket, .used = round};
-  *bucket = (uint32_t)(node - tags->nodes);
-  put_first(tags->nodes, group, node);
-  return node;
 }
 
 /* --- lines seen */
@@ -275,15 +146,15 @@ struct touch {
 /* Reads and writes in the line's own partition. */
 static enum ts_status touch_home(struct pass *pass, const struct ts__access *access,
                                  const struct touch *touch, struct sample *sample) {
-  struct node *node = find_node(&pass->home, touch->number), nothing = {0};
+  struct ts__l2_node *node = ts__tags_find(&pass->home, touch->number), nothing = {0};
   bool reads = !access->is_write || access->is_atomic;
   if (node) {
-    use_node(&pass->home, node, touch->number, pass->round);
+    ts__tags_use(&pass->home, node, touch->number, pass->round);
   } else {
     uint64_t evicted;
     TS_TRY(note_seen(pass, touch->number));
-    node = add_node(&pass->home, touch->number, pass->round, &evicted);
-    pass->totals.dram_write_sectors += sector_count(evicted >> DIRTY_SHIFT);
+    node = ts__tags_add(&pass->home, touch->number, pass->round, &evicted);
+    pass->totals.dram_write_sectors += sector_count(evicted >> TS__L2_DIRTY_SHIFT);
     if (!node) node = &nothing;
   }
   bool is_in_flight = pass->round - node->filled < pass->settings->in_flight_accesses;
@@ -291,14 +162,14 @@ static enum ts_status touch_home(struct pass *pass, const struct ts__access *acc
   if (missing) {
     sample->misses++;
     sample->missed_sectors += sector_count(missing);
-    if (!is_in_flight) node->entry &= ~(UINT64_C(15) << FILLED_SHIFT);
-    node->entry |= missing << FILLED_SHIFT;
+    if (!is_in_flight) node->entry &= ~(UINT64_C(15) << TS__L2_FILLED_SHIFT);
+    node->entry |= missing << TS__L2_FILLED_SHIFT;
     node->filled = pass->round;
-  } else if (reads && is_in_flight && touch->sectors & node->entry >> FILLED_SHIFT) {
+  } else if (reads && is_in_flight && touch->sectors & node->entry >> TS__L2_FILLED_SHIFT) {
     sample->merged++;
   }
   node->entry |= touch->sectors;
-  if (access->is_write || access->is_atomic) node->entry |= touch->sectors << DIRTY_SHIFT;
+  if (access->is_write || access->is_atomic) node->entry |= touch->sectors << TS__L2_DIRTY_SHIFT;
   return TS_OK;
 }
 
@@ -316,15 +187,15 @@ static bool is_far(const struct pass *pass, uint64_t number, uint32_t side) {
 /* A read of the other partition's line: is it among the copies of this side? */
 static void touch_copy(struct pass *pass, uint32_t side, const struct touch *touch,
                        struct sample *sample) {
-  struct tags *tags = &pass->copy[side];
-  struct node *node = find_node(tags, touch->number);
+  struct ts__l2_tags *tags = &pass->copy[side];
+  struct ts__l2_node *node = ts__tags_find(tags, touch->number);
   uint64_t missing = node ? touch->sectors & ~node->entry : touch->sectors, evicted;
   sample->far += missing != 0;
   sample->far_sectors += sector_count(missing);
   if (node)
-    use_node(tags, node, touch->number, pass->round);
+    ts__tags_use(tags, node, touch->number, pass->round);
   else
-    node = add_node(tags, touch->number, pass->round, &evicted);
+    node = ts__tags_add(tags, touch->number, pass->round, &evicted);
   if (node) node->entry |= touch->sectors;
 }
 
@@ -339,19 +210,19 @@ static uint32_t draw(const struct pass *pass, const uint64_t *packed, uint32_t c
   for (uint32_t i = 0; i < count; i++) {
     uint64_t line = ts__line_of(packed[i]) + offset_lines, number = line >> shift;
     touches[kept] = (struct touch){number, ts__sectors_of(packed[i])};
-    kept += (line & mask) == (number * golden >> 32 & mask);
+    kept += (line & mask) == (number * ts__golden >> 32 & mask);
   }
   return kept;
 }
 
 /* Brings the tags of a batch into the host's cache, one dependent step after the other. */
-static void prefetch(const struct tags *tags, const struct touch *touches, uint32_t count) {
+static void prefetch(const struct ts__l2_tags *tags, const struct touch *touches, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    __builtin_prefetch(bucket_of(tags, touches[i].number), 1);
+    __builtin_prefetch(ts__tags_bucket(tags, touches[i].number), 1);
   for (uint32_t i = 0; i < count; i++)
-    __builtin_prefetch(&tags->nodes[*bucket_of(tags, touches[i].number)], 1);
+    __builtin_prefetch(&tags->nodes[*ts__tags_bucket(tags, touches[i].number)], 1);
   for (uint32_t i = 0; i < count; i++) {
-    const struct node *node = &tags->nodes[*bucket_of(tags, touches[i].number)];
+    const struct ts__l2_node *node = &tags->nodes[*ts__tags_bucket(tags, touches[i].number)];
     __builtin_prefetch(&tags->nodes[node->newer], 1);
     __builtin_prefetch(&tags->nodes[node->older], 1);
   }
@@ -607,14 +478,10 @@ static bool are_in_step(const struct pass *pass) {
   return true;
 }
 
-static const struct ts_shift *shift_of_slot(const struct pass *pass, uint32_t slot, uint32_t insn) {
-  return find_shift(&pass->blocks[pass->slots[slot].block], insn);
-}
-
 /* The class of the slot's place, a new one if need be. */
 static uint32_t find_class(struct pass *pass, struct classes *classes,
                            const struct ts__access *access, uint32_t slot) {
-  const struct ts_shift *shift = shift_of_slot(pass, slot, access->insn);
+  const struct ts_shift *shift = find_shift(&pass->blocks[pass->slots[slot].block], access->insn);
   uint32_t side = slot % SIDE_COUNT, at = (uint32_t)hash_access(access, shift, side);
   for (;; at++) {
     uint32_t *entry = &pass->class_table[at & pass->memo_mask];
@@ -622,12 +489,12 @@ static uint32_t find_class(struct pass *pass, struct classes *classes,
       *entry = classes->count + 1;
       classes->first[classes->count] = slot;
       classes->size[classes->count] = 0;
+      classes->shift[classes->count] = shift;
       return classes->count++;
     }
-    uint32_t first = classes->first[*entry - 1];
-    if (first % SIDE_COUNT != side) continue;
-    if (equal_accesses(access, shift_of_slot(pass, first, access->insn), access, shift))
-      return *entry - 1;
+    uint32_t class = *entry - 1;
+    if (classes->first[class] % SIDE_COUNT != side) continue;
+    if (equal_accesses(access, classes->shift[class], access, shift)) return class;
   }
 }
 
@@ -648,8 +515,10 @@ static enum ts_status find_classes(struct pass *pass, const struct ts__access *a
   if (!classes->first) {
     classes->first = ts_new_array(&pass->arena, uint32_t, pass->slot_count);
     classes->size = ts_new_array(&pass->arena, uint32_t, pass->slot_count);
+    classes->shift = ts_new_array(&pass->arena, const struct ts_shift *, pass->slot_count);
     classes->of_slot = ts_new_array(&pass->arena, uint32_t, pass->slot_count);
-    if (!classes->first || !classes->size || !classes->of_slot) return ts_fail_memory(pass->ctx);
+    if (!classes->first || !classes->size || !classes->shift || !classes->of_slot)
+      return ts_fail_memory(pass->ctx);
   }
   classes->wave = pass->wave;
   classes->insn = access->insn;
@@ -687,9 +556,8 @@ static enum ts_status run_round_in_step(struct pass *pass, const struct ts__acce
   const struct classes *classes;
   TS_TRY(find_classes(pass, access, &classes));
   for (uint32_t i = 0; i < classes->count; i++) {
-    uint32_t slot = classes->first[i];
-    const struct ts_shift *shift = shift_of_slot(pass, slot, access->insn);
-    TS_TRY(ask(pass, access, shift, slot % SIDE_COUNT, &pass->results[i]));
+    uint32_t side = classes->first[i] % SIDE_COUNT;
+    TS_TRY(ask(pass, access, classes->shift[i], side, &pass->results[i]));
     add_totals(pass, access, &pass->results[i], classes->size[i]);
   }
   tell_outcomes(pass, classes, index);
@@ -735,9 +603,10 @@ static enum ts_status prepare(struct pass *pass, uint32_t pass_count) {
     return ts_fail(pass->ctx, TS_LIMIT, TS_DIAG_LIMIT, TS_NO_PLACE,
                    "a launch has more than 2^31 accesses to global memory");
   const struct ts__l2_settings *settings = pass->settings;
-  TS_TRY(make_tags(pass, settings->capacity_bytes, &pass->home));
+  TS_TRY(ts__tags_make(pass->ctx, settings, settings->capacity_bytes, &pass->arena, &pass->home));
   for (uint32_t side = 0; side < SIDE_COUNT && settings->duplicated_bytes; side++)
-    TS_TRY(make_tags(pass, settings->duplicated_bytes / 2, &pass->copy[side]));
+    TS_TRY(ts__tags_make(pass->ctx, settings, settings->duplicated_bytes / 2, &pass->arena,
+                         &pass->copy[side]));
   uint32_t memo_count = 64;
   while (memo_count < pass->slot_count * 2)
     memo_count *= 2;
@@ -785,6 +654,9 @@ enum ts_status ts__l2_run(struct ts_ctx *ctx, const struct ts__l2_settings *sett
                       .block_count = block_count};
   ts_arena_init(&pass.arena, ctx->allocator);
   enum ts_status status = run_passes(&pass, passes, pass_count);
+  ts__tags_free(ctx, &pass.home);
+  for (uint32_t side = 0; side < SIDE_COUNT; side++)
+    ts__tags_free(ctx, &pass.copy[side]);
   ts_arena_free(&pass.arena);
   return status;
 }
