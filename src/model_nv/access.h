@@ -141,6 +141,7 @@ struct ts__l2_settings {
 
 struct ts__l2_totals {
   uint64_t read_sectors, write_sectors;           /* asked of L2; atomics are reads */
+  uint64_t atomic_sectors;                        /* of the reads: those that become dirty */
   uint64_t dram_read_sectors, dram_write_sectors; /* write-backs: of lines evicted in this pass */
   uint64_t far_sectors;                           /* read across the partitions */
   uint64_t footprint_bytes;                       /* distinct lines x 128 */

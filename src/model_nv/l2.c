@@ -394,6 +394,7 @@ static void add_totals(struct pass *pass, const struct ts__access *access,
   pass->totals.line_visits += count * outcome->line_count;
   *(writes ? &pass->totals.write_sectors : &pass->totals.read_sectors) +=
       count * outcome->sector_count;
+  if (access->is_atomic) pass->totals.atomic_sectors += count * outcome->sector_count;
 }
 
 static enum ts_status do_access(struct pass *pass, const struct ts__access *access,

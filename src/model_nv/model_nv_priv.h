@@ -189,7 +189,7 @@ struct ts__plan {
   uint32_t sm_block_count;
   struct ts__l2_outcome *const *outcomes; /* [i]: of sm_blocks[i], by access */
   double miss_share;                      /* DRAM read sectors per L2 read sector, whole launch */
-  double write_back_share;                /* DRAM write sectors per L2 write sector */
+  double write_back_share; /* DRAM write sectors per sector written, atomics included */
   struct ts__sharing sharing;
   bool is_warm;   /* the same launch has just run */
   double l2_load; /* share of the time that SMs read from L2; 1 while they go in step */

@@ -255,8 +255,8 @@ static void take_totals(struct ts__plan *plan, const struct ts__l2_totals *total
   plan->totals = *totals;
   if (totals->read_sectors)
     plan->miss_share = (double)totals->dram_read_sectors / (double)totals->read_sectors;
-  if (totals->write_sectors)
-    plan->write_back_share = (double)totals->dram_write_sectors / (double)totals->write_sectors;
+  uint64_t written = totals->write_sectors + totals->atomic_sectors;
+  if (written) plan->write_back_share = (double)totals->dram_write_sectors / (double)written;
 }
 
 /* The launch twice over one L2: cold, and then hot. */

@@ -89,14 +89,14 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
                       const struct request *request, double at, double latency) {
   const double *timing = sm->timing;
   double bytes = request->sectors * TS__SECTOR_BYTES;
+  if (request->dram_bytes > 0)
+    ts__serve(&sm->dram, at, request->dram_bytes / block->dram_read_rate);
   if (bytes <= 0) return at;
   ts__serve(&sm->l2, at, bytes / block->l2_read_rate);
   sm->result->l2_read_cycles += bytes / block->l2_read_rate;
   double done = sm->l2.free_cycle;
-  if (request->dram_bytes > 0) {
-    ts__serve(&sm->dram, at, request->dram_bytes / block->dram_read_rate);
-    if (request->sees_miss && sm->dram.free_cycle > done) done = sm->dram.free_cycle;
-  }
+  if (request->dram_bytes > 0 && request->sees_miss && sm->dram.free_cycle > done)
+    done = sm->dram.free_cycle;
   if (request->sees_miss) latency += timing[TS_TIMING_dram_latency] - timing[TS_TIMING_l2_latency];
   if (!sm->plan->is_warm && block->position < sm->plan->occupancy.blocks_per_sm &&
       at < block->start_cycle + FIRST_TOUCH_CYCLES)
@@ -105,12 +105,12 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
   return done + latency;
 }
 
-/* A write to L2: answers when the SM has got rid of it. */
-static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double sectors,
-                       double at) {
-  double bytes = sectors * TS__SECTOR_BYTES;
-  ts__serve(&sm->l2, at, bytes / block->l2_write_rate);
-  double dram_bytes = bytes * sm->plan->write_back_share;
+/* A write to L2: answers when the SM has got rid of it. What L2 takes for it may be more sectors than
+ * those that have to go to DRAM some time. */
+static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double l2_sectors,
+                       double sectors, double at) {
+  ts__serve(&sm->l2, at, l2_sectors * TS__SECTOR_BYTES / block->l2_write_rate);
+  double dram_bytes = sectors * TS__SECTOR_BYTES * sm->plan->write_back_share;
   double done = sm->l2.free_cycle;
   if (dram_bytes > 0) {
     ts__serve(&sm->dram, at, dram_bytes / block->dram_write_rate);
@@ -121,12 +121,14 @@ static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, d
   return done;
 }
 
+/* The L2 pass has no L1: all that an access asks for has its share of what comes from DRAM, so that
+ * the launch's bytes are charged whether or not L1 answers. */
 static void fill_request(const struct ts__sm *sm, const struct ts__l2_outcome *outcome,
                          double sectors, uint32_t lines, struct request *request) {
   request->sectors = sectors;
   request->lines = lines;
   request->sees_miss = outcome->miss_lines + outcome->merged_lines > 0;
-  request->dram_bytes = sectors * TS__SECTOR_BYTES * sm->plan->miss_share;
+  request->dram_bytes = outcome->sector_count * TS__SECTOR_BYTES * sm->plan->miss_share;
 }
 
 static int64_t shift_bytes(const struct ts__block_record *record, uint32_t insn) {
@@ -178,14 +180,13 @@ static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts
       total_sectors(lines) * TS__SECTOR_BYTES / sm->timing[TS_TIMING_shared_bytes_per_cycle];
   double data = ts__serve(&sm->shared, at, data_cycles < 1 ? 1 : data_cycles);
   double done = data + data_cycles + sm->timing[TS_TIMING_l1_latency];
-  if (sectors > 0) {
-    struct request request;
-    fill_request(sm, outcome, sectors, missing_lines, &request);
-    double arrived = read_l2(sm, block, &request, tagged, sm->timing[TS_TIMING_l2_latency]);
-    if (arrived > done) done = arrived;
+  struct request request;
+  fill_request(sm, outcome, sectors, missing_lines, &request);
+  double arrived = read_l2(sm, block, &request, tagged, sm->timing[TS_TIMING_l2_latency]);
+  if (arrived > done) done = arrived;
+  if (sectors > 0)
     ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, arrived,
              (uint32_t)(sectors * TS__SECTOR_BYTES));
-  }
   ts__define(sm, warp, op, done, TS_STALL_LONG);
 }
 
@@ -226,6 +227,18 @@ static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct 
   ts__span(sm, warp, op, TS_MODEL_UNIT_ATOMIC, at, done, access->bytes);
 }
 
+/* Atomics bring their lines from DRAM and leave them dirty. */
+static void atomic_dram(struct ts__sm *sm, const struct ts__block_state *block,
+                        const struct ts__l2_outcome *outcome, double at) {
+  double bytes = outcome->sector_count * TS__SECTOR_BYTES,
+         drain = sm->timing[TS_TIMING_store_drain];
+  double cycles = bytes * sm->plan->miss_share / block->dram_read_rate +
+                  bytes * sm->plan->write_back_share / block->dram_write_rate;
+  if (cycles <= 0) return;
+  ts__serve(&sm->dram, at, cycles);
+  if (sm->dram.free_cycle + drain > sm->drain_cycle) sm->drain_cycle = sm->dram.free_cycle + drain;
+}
+
 double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      enum ts_stall *stall) {
   const struct ts__block_state *block = &sm->blocks[warp->block];
@@ -243,10 +256,12 @@ double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struc
     load(sm, warp, op, &lines, at, tagged);
   } else if (op->kind == TS__OP_GLOBAL_ATOMIC) {
     atomic(sm, warp, op, access, &lines, tagged);
+    atomic_dram(sm, block, &block->outcomes[op->payload], tagged);
   } else {
     for (uint32_t i = 0; i < lines.count; i++)
       ts__l1_store(sm->l1, lines.line[i] >> 4, (uint32_t)(lines.line[i] & 15));
-    double done = write_l2(sm, block, write_sectors(access, &lines), tagged);
+    const struct ts__l2_outcome *outcome = &block->outcomes[op->payload];
+    double done = write_l2(sm, block, write_sectors(access, &lines), outcome->sector_count, tagged);
     /* Stores wait in a queue of the SM; a full one holds the warp back. */
     double backlog = done - 512;
     if (backlog > warp->next_cycle) {
@@ -336,7 +351,7 @@ static double tma_store(struct ts__sm *sm, struct ts__block_state *block,
   double *read_cycle = &block->nodes[copy->node].read_cycle;
   if (fed > *read_cycle) *read_cycle = fed;
   double sectors = outcome ? outcome->sector_count : copy->bytes / TS__SECTOR_BYTES;
-  double done = write_l2(sm, block, sectors, fed);
+  double done = write_l2(sm, block, sectors, sectors, fed);
   return (done > fed ? done : fed) + sm->timing[TS_TIMING_tma_store_latency];
 }
 

@@ -87,6 +87,53 @@ START_TEST(test_constants) {
 }
 END_TEST
 
+/* --- bytes */
+
+/* Each block streams; `hits` more loads a round are of what all blocks read, which L1 answers. */
+static void stream_begin(struct timed *t, uint32_t hits, const char *end) {
+  static const char pattern[] = SAMPLE_LOOP(
+      "reg %40 u32\n", "%28 = mul u32 %3, 8192\n%29 = add u32 %28, %2\n%40 = mov u32 0\n",
+      "%30 = fma u32 %9, 256, %29\n%32 = ld.global u32x4 %0, %30 {scale=16}\n"
+      "%33 = extract u32 %32, 0 {source_lanes=4}\n%40 = add u32 %40, %33\n$A",
+      "$B");
+  static const char hit[] = "%34 = ld.global u32 %0, %2 {scale=4, offset=268000000}\n"
+                            "%40 = add u32 %40, %34\n";
+  char text[4096], all[1024] = "";
+  for (uint32_t i = 0; i < hits; i++)
+    strcat(all, hit);
+  kernel_text(text, sizeof text, pattern, (const char *[]){all, end});
+  sample_open(t, text, 32);
+  t->kernel.launch.dynamic_shared_bytes = 0;
+}
+
+/* The bytes that the report says come from DRAM cannot come faster than DRAM gives them, and what L1
+ * answers makes them no faster. */
+START_TEST(test_dram_bytes) {
+  static const char *const ends[] = {
+      "st.global u32 %0, %29, %40 {scale=4, offset=134217728}\n",
+      "%41 = cvt f32 u32 %40\n"
+      "atom.global f32 %0, %29, %41 {scale=4, offset=134217728, reduce=add, order=0, scope=1}\n"};
+  enum { BLOCKS = 1056, THREADS = 256 };
+  for (size_t end = 0; end < sizeof ends / sizeof *ends; end++) {
+    double before_us = 0;
+    for (uint32_t hits = 0; hits <= 4; hits += 2) {
+      struct timed t;
+      stream_begin(&t, hits, ends[end]);
+      double limit = t.kernel.machine.timing[TS_TIMING_dram_read_bytes_per_us];
+      ck_assert_int_eq(timed_run(&t, BLOCKS, THREADS), TS_OK);
+      const struct ts_launch_report *launch = &t.report->launches[0];
+      ck_assert_double_ge(launch->dram_bytes, (double)BLOCKS * THREADS * 16 * 32);
+      ck_assert_msg(launch->dram_bytes / launch->kernel_us <= limit,
+                    "%u loads beside: %.0f bytes in %.2f us", hits, launch->dram_bytes,
+                    launch->kernel_us);
+      ck_assert_double_ge(launch->kernel_us, before_us * 0.98);
+      before_us = launch->kernel_us;
+      timed_end(&t);
+    }
+  }
+}
+END_TEST
+
 /* --- conflicts */
 
 static double strided_cycles(uint32_t stride, uint32_t threads, bool is_store) {
@@ -397,7 +444,7 @@ START_TEST(test_cut_streams) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("property", test_constants, test_conflicts, test_permuted_warps, test_more_sms,
-                   test_wide_barriers, test_equal_spans, test_missing_constants,
+  return RUN_TESTS("property", test_constants, test_dram_bytes, test_conflicts, test_permuted_warps,
+                   test_more_sms, test_wide_barriers, test_equal_spans, test_missing_constants,
                    test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams);
 }
