@@ -3,10 +3,15 @@
 
 #include <string.h>
 
+static bool divides(uint16_t op) {
+  return op == TS_OP_div || op == TS_OP_rem || op == TS_OP_floordiv || op == TS_OP_floormod;
+}
+
 static void describe(struct ts__code_table *table, uint32_t id) {
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
   struct ts_code_insn *out = &table->insns[id];
+  uint64_t unused;
   out->op = insn->op;
   out->dtype = insn->dtype;
   out->lanes = insn->lanes;
@@ -22,6 +27,9 @@ static void describe(struct ts__code_table *table, uint32_t id) {
                       ? TS_CODE_APPROX_FLUSH
                       : TS_CODE_APPROX_SUBNORMAL;
   if (ts__code_is_ordered((enum ts_op)insn->op)) out->flags |= TS_CODE_VOLATILE;
+  if (divides(insn->op) &&
+      !ts__code_constant(function, ts_insn_operand(function, insn, 1), &unused))
+    out->flags |= TS_CODE_VARIABLE;
 }
 
 static int order(struct ts__code_table *table, struct ts_code *code) {

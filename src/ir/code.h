@@ -22,7 +22,8 @@ enum ts_code_flag {
                             multiply-add (64-bit for global) before it; cp.async: two */
   TS_CODE_SPILLED = 8,   /* array access with a dynamic index: goes through local memory */
   TS_CODE_BACKEDGE = 16, /* branch that closes a loop */
-  TS_CODE_VOLATILE = 32  /* keeps its order among other volatile instructions (inline assembly) */
+  TS_CODE_VOLATILE = 32, /* keeps its order among other volatile instructions (inline assembly) */
+  TS_CODE_VARIABLE = 64  /* division or remainder by what is no constant of the code */
 };
 
 enum ts_code_approx {

@@ -136,15 +136,11 @@ static void count_insn(const struct ts__code_table *table, uint32_t id, uint32_t
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
   const struct ts_code_insn *code = &table->insns[id];
-  uint64_t encoding;
   switch (insn->op) {
   case TS_OP_div:
   case TS_OP_rem:
   case TS_OP_floordiv:
-  case TS_OP_floormod:
-    count_division(code, ts__code_constant(function, ts_insn_operand(function, insn, 1), &encoding),
-                   counts);
-    return;
+  case TS_OP_floormod: count_division(code, !(code->flags & TS_CODE_VARIABLE), counts); return;
   case TS_OP_cvt: count_conversion(code, counts); return;
   case TS_OP_ld_global:
   case TS_OP_st_global:

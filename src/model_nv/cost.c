@@ -4,26 +4,31 @@
 
 #include "num/dtype.h"
 
-enum type_class { CLASS_F32, CLASS_F16, CLASS_F64, CLASS_I32, CLASS_I64, CLASS_ANY };
+enum type_class { CLASS_F32, CLASS_F16, CLASS_F64, CLASS_I32, CLASS_I64, CLASS_U32, CLASS_ANY };
+
+enum row_flag { ROW_APPROX = 1, ROW_SERIAL = 2, ROW_VARIABLE = 4 };
 
 struct cost_row {
   uint16_t op;
   uint8_t class, pipe;
-  bool is_approx, is_serial;
+  uint8_t flags; /* enum row_flag */
   uint16_t slots, xu_slots, depth;
 };
 
 static const struct cost_row rows[] = {
 #define COST(op, class, pipe, slots, xu_slots, depth)                                              \
-  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, false, false, slots, xu_slots, depth},
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, 0, slots, xu_slots, depth},
 #define APPROX(op, class, pipe, slots, xu_slots, depth)                                            \
-  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, true, false, slots, xu_slots, depth},
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, ROW_APPROX, slots, xu_slots, depth},
 #define SERIAL(op, class, pipe, slots, xu_slots, depth)                                            \
-  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, false, true, slots, xu_slots, depth},
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, ROW_SERIAL, slots, xu_slots, depth},
+#define VARIABLE(op, class, pipe, slots, xu_slots, depth)                                          \
+  {TS_OP_##op, CLASS_##class, TS__PIPE_##pipe, ROW_VARIABLE, slots, xu_slots, depth},
 #include "model_nv/cost.def"
 #undef COST
 #undef APPROX
 #undef SERIAL
+#undef VARIABLE
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
@@ -76,12 +81,24 @@ static void cvt_cost(const struct ts_machine *machine, const struct ts_code_insn
                             .latency = pipe_latency(machine, pipe)};
 }
 
+static bool is_of_class(enum type_class row, uint8_t dtype) {
+  enum type_class class = class_of(dtype);
+  bool is_unsigned = class == CLASS_I32 && !ts_dtype_is_signed_int((enum ts_dtype)dtype);
+  return row == CLASS_ANY || row == class || (row == CLASS_U32 && is_unsigned);
+}
+
+/* A divisor that is no constant. What is one value for the block is divided ahead, while the block
+ * waits for its start (seen in nvcc's code for swizzled blocks, whose divisors are the grid's). */
+static bool divides_slowly(const struct ts_code_insn *insn) {
+  return insn->flags & TS_CODE_VARIABLE && !(insn->flags & TS_CODE_UNIFORM);
+}
+
 static const struct cost_row *find_row(const struct ts_code_insn *insn) {
-  enum type_class class = class_of(insn->dtype);
   for (size_t i = 0; i < ROW_COUNT; i++) {
     const struct cost_row *row = &rows[i];
-    if (row->op != insn->op || (row->class != CLASS_ANY && row->class != class)) continue;
-    if (row->is_approx && !insn->approx) continue;
+    if (row->op != insn->op || !is_of_class((enum type_class)row->class, insn->dtype)) continue;
+    if (row->flags & ROW_APPROX && !insn->approx) continue;
+    if (row->flags & ROW_VARIABLE && !divides_slowly(insn)) continue;
     return row;
   }
   return NULL;
@@ -115,6 +132,6 @@ bool ts__cost_find(const struct ts_machine *machine, const struct ts_code_insn *
   float depth = (float)(row->depth + (scaling ? 2 : 0));
   cost->latency = depth * pipe_latency(machine, (enum ts__pipe)row->pipe);
   if (row->xu_slots) cost->latency += (float)machine->timing[TS_TIMING_xu_latency];
-  if (row->is_serial) cost->serial_cycles = cost->latency * (float)units;
+  if (row->flags & ROW_SERIAL) cost->serial_cycles = cost->latency * (float)units;
   return true;
 }

@@ -188,7 +188,8 @@ struct ts__plan {
   const uint32_t *sm_blocks;
   uint32_t sm_block_count;
   struct ts__l2_outcome *const *outcomes; /* [i]: of sm_blocks[i], by access */
-  double miss_share;                      /* DRAM read sectors per L2 read sector, whole launch */
+  double crowded_cycles;   /* of the chip, for each atomic access: the line that most come to */
+  double miss_share;       /* DRAM read sectors per L2 read sector, whole launch */
   double write_back_share; /* DRAM write sectors per sector written, atomics included */
   struct ts__sharing sharing;
   bool is_warm;   /* the same launch has just run */
@@ -196,6 +197,8 @@ struct ts__plan {
   struct ts__l2_totals totals;
 };
 
+/* Fills plan->crowded_cycles (contention.c). */
+enum ts_status ts__find_contention(struct ts_model_nv *model, struct ts__plan *plan);
 /* hot: the launch has just run before; cold: L2 holds other data. */
 enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_record *record,
                              struct ts__plan *hot, struct ts__plan *cold);

@@ -137,14 +137,6 @@ static int64_t shift_bytes(const struct ts__block_record *record, uint32_t insn)
   return 0;
 }
 
-/* Whether other blocks access other places with the instruction. */
-static bool has_shift(const struct ts__sm *sm, uint32_t insn) {
-  const struct ts__launch_record *record = sm->plan->record;
-  uint32_t last = record->block_count - 1;
-  return shift_bytes(&record->blocks[last], insn) != 0 ||
-         shift_bytes(&record->blocks[last / 2], insn) != 0;
-}
-
 /* The sectors of a load that L1 does not have; *lines counts those it looked at. */
 static double miss_l1(struct ts__sm *sm, const struct ts__lines *lines, uint32_t *missing_lines) {
   double sectors = 0;
@@ -190,36 +182,25 @@ static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts
   ts__define(sm, warp, op, done, TS_STALL_LONG);
 }
 
-/* Chip-wide cycles of a reduction on one SM's account. L2 takes the lanes of one address, and the
- * warps of one line, one after another, whichever SM they come from. */
+/* Cycles of a reduction on one SM's account: sectors of the SM, sectors and bytes of the chip, and
+ * what the launch's atomics wait for one another (contention.c). */
 static double atomic_cycles(const struct ts__sm *sm, const struct ts__block_state *block,
-                            const struct ts__access *access, double sectors, uint8_t dtype) {
+                            const struct ts__access *access, double sectors) {
   const double *timing = sm->timing;
-  double active = block->active_sm_count, lanes = __builtin_popcount(access->mask);
-  bool is_one_address =
-      access->footprint.kind == TS_FOOTPRINT_AFFINE && access->footprint.lane_stride == 0;
-  double lane_cycles =
-      timing[ts_dtype_is_float((enum ts_dtype)dtype) ? TS_TIMING_atomic_same_interval
-                                                     : TS_TIMING_atomic_same_int_interval];
-  double same = is_one_address ? lanes * lane_cycles : 0;
-  if (!has_shift(sm, access->insn)) {
-    double line = timing[TS_TIMING_atomic_line_interval];
-    same = active * (same > line ? same : line);
-  }
+  double active = block->active_sm_count, crowded = active * sm->plan->crowded_cycles;
   double rate = sectors / (timing[TS_TIMING_atomic_sectors_per_cycle] / active);
   double bytes = access->bytes / (timing[TS_TIMING_atomic_bytes_per_cycle] / active);
   double cycles = sectors * timing[TS_TIMING_atomic_sector_interval];
   if (cycles < rate) cycles = rate;
   if (cycles < bytes) cycles = bytes;
-  return cycles < same ? same : cycles;
+  return cycles < crowded ? crowded : cycles;
 }
 
 static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                    const struct ts__access *access, const struct ts__lines *lines, double at) {
   const struct ts__block_state *block = &sm->blocks[warp->block];
   double sectors = total_sectors(lines), drain = sm->timing[TS_TIMING_store_drain];
-  uint8_t dtype = op->insn < sm->code->insn_count ? sm->code->insns[op->insn].dtype : 0;
-  ts__serve(&sm->atomic, at, atomic_cycles(sm, block, access, sectors, dtype));
+  ts__serve(&sm->atomic, at, atomic_cycles(sm, block, access, sectors));
   double done = sm->atomic.free_cycle + sm->timing[TS_TIMING_atomic_latency];
   if (sm->atomic.free_cycle + drain > sm->drain_cycle)
     sm->drain_cycle = sm->atomic.free_cycle + drain;

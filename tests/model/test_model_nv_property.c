@@ -215,6 +215,38 @@ START_TEST(test_more_sms) {
 }
 END_TEST
 
+/* --- atomics of blocks that go ways of their own */
+
+/* Each block adds to words in an order of its own, all of them to the same `words`. */
+static double scattered_cycles(uint32_t words, uint32_t rounds) {
+  static const char pattern[] =
+      SAMPLE_LOOP("", "%20 = mul u32 %3, 2654435761\n%21 = shr u32 %20, 7\n",
+                  "%22 = fma u32 %9, 8192, %2\n%23 = xor u32 %22, %21\n%24 = and u32 %23, $A\n"
+                  "atom.global u32 %0, %24, 1 {scale=4, reduce=add, order=0, scope=1}\n",
+                  "");
+  char text[4096], number[16];
+  struct timed t;
+  kernel_text(text, sizeof text, pattern, (const char *[]){kernel_number(number, words - 1)});
+  sample_open(&t, text, rounds);
+  return finish_cycles(&t, 132, 256);
+}
+
+START_TEST(test_scattered_atomics) {
+  enum { ROUNDS_MORE = 8, WARPS = 8, BLOCKS = 132, WORDS_OF_LINE = 32 };
+  struct ts_machine machine;
+  ts_machine_default(&machine);
+  double line = machine.timing[TS_TIMING_atomic_line_interval] * WARPS * BLOCKS * ROUNDS_MORE;
+  double one = scattered_cycles(WORDS_OF_LINE, 2 * ROUNDS_MORE) -
+               scattered_cycles(WORDS_OF_LINE, ROUNDS_MORE);
+  double four = scattered_cycles(4 * WORDS_OF_LINE, 2 * ROUNDS_MORE) -
+                scattered_cycles(4 * WORDS_OF_LINE, ROUNDS_MORE);
+  double many = scattered_cycles(1 << 20, 2 * ROUNDS_MORE) - scattered_cycles(1 << 20, ROUNDS_MORE);
+  ck_assert_double_eq_tol(one, line, 0.1 * line);
+  ck_assert_double_eq_tol(four, line / 4, 0.1 * line);
+  ck_assert_double_lt(many, line / 16);
+}
+END_TEST
+
 /* --- barriers over all blocks */
 
 static double barrier_cycles(const char *barrier, enum ts_timing_id constant) {
@@ -445,6 +477,7 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("property", test_constants, test_dram_bytes, test_conflicts, test_permuted_warps,
-                   test_more_sms, test_wide_barriers, test_equal_spans, test_missing_constants,
-                   test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams);
+                   test_more_sms, test_scattered_atomics, test_wide_barriers, test_equal_spans,
+                   test_missing_constants, test_unneeded_constants, test_every_op_has_a_cost,
+                   test_cut_streams);
 }
