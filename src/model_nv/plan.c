@@ -259,6 +259,21 @@ static void take_totals(struct ts__plan *plan, const struct ts__l2_totals *total
   if (written) plan->write_back_share = (double)totals->dram_write_sectors / (double)written;
 }
 
+/* DRAM's bus turns between reads and writes: the more often, the more there is of the rarer kind. */
+static void add_turns(struct ts_model_nv *model, struct ts__plan *plan) {
+  const struct ts__l2_totals *totals = &plan->totals;
+  double written = (double)(totals->write_sectors + totals->atomic_sectors);
+  double read_us =
+      (double)totals->dram_read_sectors / ts__constant(model, TS_TIMING_dram_read_bytes_per_us);
+  double write_rate = ts__constant(model, TS_TIMING_dram_write_bytes_per_us);
+  double write_us = plan->write_back_share * written / write_rate;
+  double lesser = read_us < write_us ? read_us : write_us;
+  if (lesser <= 0) return;
+  double extra = ts__constant(model, TS_TIMING_dram_turn_extra) * lesser / (read_us + write_us);
+  plan->miss_share *= 1 + extra;
+  plan->write_back_share *= 1 + extra;
+}
+
 /* The launch twice over one L2: cold, and then hot. */
 static enum ts_status run_l2(struct ts_model_nv *model, struct ts__plan *hot,
                              struct ts__plan *cold) {
@@ -287,6 +302,8 @@ static enum ts_status run_l2(struct ts_model_nv *model, struct ts__plan *hot,
   TS_TRY(ts__l2_run(model->ctx, &settings, blocks, record->block_count, passes, 2));
   take_totals(cold, &passes[0].totals);
   take_totals(hot, &passes[1].totals);
+  add_turns(model, cold);
+  add_turns(model, hot);
   add_foreign_lines(model, cold);
   return TS_OK;
 }

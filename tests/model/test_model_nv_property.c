@@ -89,20 +89,16 @@ END_TEST
 
 /* --- bytes */
 
-/* Each block streams; `hits` more loads a round are of what all blocks read, which L1 answers. */
-static void stream_begin(struct timed *t, uint32_t hits, const char *end) {
+/* Each block streams and does what `round` says. */
+static void stream_begin(struct timed *t, const char *round, const char *end, uint32_t rounds) {
   static const char pattern[] = SAMPLE_LOOP(
       "reg %40 u32\n", "%28 = mul u32 %3, 8192\n%29 = add u32 %28, %2\n%40 = mov u32 0\n",
       "%30 = fma u32 %9, 256, %29\n%32 = ld.global u32x4 %0, %30 {scale=16}\n"
       "%33 = extract u32 %32, 0 {source_lanes=4}\n%40 = add u32 %40, %33\n$A",
       "$B");
-  static const char hit[] = "%34 = ld.global u32 %0, %2 {scale=4, offset=268000000}\n"
-                            "%40 = add u32 %40, %34\n";
-  char text[4096], all[1024] = "";
-  for (uint32_t i = 0; i < hits; i++)
-    strcat(all, hit);
-  kernel_text(text, sizeof text, pattern, (const char *[]){all, end});
-  sample_open(t, text, 32);
+  char text[4096];
+  kernel_text(text, sizeof text, pattern, (const char *[]){round, end});
+  sample_open(t, text, rounds);
   t->kernel.launch.dynamic_shared_bytes = 0;
 }
 
@@ -113,12 +109,17 @@ START_TEST(test_dram_bytes) {
       "st.global u32 %0, %29, %40 {scale=4, offset=134217728}\n",
       "%41 = cvt f32 u32 %40\n"
       "atom.global f32 %0, %29, %41 {scale=4, offset=134217728, reduce=add, order=0, scope=1}\n"};
+  static const char hit[] = "%34 = ld.global u32 %0, %2 {scale=4, offset=268000000}\n"
+                            "%40 = add u32 %40, %34\n"; /* of what all blocks read */
   enum { BLOCKS = 1056, THREADS = 256 };
   for (size_t end = 0; end < sizeof ends / sizeof *ends; end++) {
     double before_us = 0;
     for (uint32_t hits = 0; hits <= 4; hits += 2) {
       struct timed t;
-      stream_begin(&t, hits, ends[end]);
+      char round[1024] = "";
+      for (uint32_t i = 0; i < hits; i++)
+        strcat(round, hit);
+      stream_begin(&t, round, ends[end], 32);
       double limit = t.kernel.machine.timing[TS_TIMING_dram_read_bytes_per_us];
       ck_assert_int_eq(timed_run(&t, BLOCKS, THREADS), TS_OK);
       const struct ts_launch_report *launch = &t.report->launches[0];
@@ -131,6 +132,27 @@ START_TEST(test_dram_bytes) {
       timed_end(&t);
     }
   }
+}
+END_TEST
+
+static double turning_cycles(const char *round, double factor) {
+  struct timed t;
+  stream_begin(&t, round, "", 16);
+  t.kernel.machine.timing[TS_TIMING_dram_turn_extra] *= factor;
+  return finish_cycles(&t, 1056, 256);
+}
+
+/* Reads and writes disturb each other; reads alone know nothing of it. */
+START_TEST(test_dram_turns) {
+  static const char store[] = "st.global u32x4 %0, %30, %32 {scale=16, offset=65536}\n";
+  double copy = turning_cycles(store, 0), extra = turning_cycles(store, 1) / copy - 1;
+  struct timed t;
+  sample_begin(&t, SAMPLE_ID_MIX, 1);
+  double expected = t.kernel.machine.timing[TS_TIMING_dram_turn_extra] / 2;
+  timed_end(&t);
+  ck_assert_double_ge(extra, 0.8 * expected);
+  ck_assert_double_le(extra, expected);
+  ck_assert_double_eq(turning_cycles("", 1), turning_cycles("", 0));
 }
 END_TEST
 
@@ -476,8 +498,8 @@ START_TEST(test_cut_streams) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("property", test_constants, test_dram_bytes, test_conflicts, test_permuted_warps,
-                   test_more_sms, test_scattered_atomics, test_wide_barriers, test_equal_spans,
-                   test_missing_constants, test_unneeded_constants, test_every_op_has_a_cost,
-                   test_cut_streams);
+  return RUN_TESTS("property", test_constants, test_dram_bytes, test_dram_turns, test_conflicts,
+                   test_permuted_warps, test_more_sms, test_scattered_atomics, test_wide_barriers,
+                   test_equal_spans, test_missing_constants, test_unneeded_constants,
+                   test_every_op_has_a_cost, test_cut_streams);
 }
