@@ -88,7 +88,7 @@ void ts__define(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts_
   for (uint32_t d = 0; d < insn->def_count; d++) {
     const struct ts_code_ref *def = &sm->code->refs[first + d];
     for (uint32_t i = 0; i < def->count; i++)
-      warp->ready[def->first + i] = (struct ts__ready){cycle, (uint8_t)stall};
+      warp->ready[def->first + i] = (struct ts__ready){cycle, (uint8_t)stall, false};
   }
 }
 
@@ -698,6 +698,7 @@ enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan
                         .spans = spans,
                         .launch_index = launch_index,
                         .result = result,
+                        .unpacks_floats = strcmp(model->machine->profile, "nv_sm90") == 0,
                         .warps_per_block = (threads + TS__WARP_LANES - 1) / TS__WARP_LANES};
   *result = (struct ts__sm_result){0};
   uint32_t slots = plan->occupancy.blocks_per_sm;

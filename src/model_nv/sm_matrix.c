@@ -13,21 +13,60 @@ static bool is_sparse(uint16_t op) {
   return op == TS_OP_mma_sp || op == TS_OP_wgmma_sp_ss || op == TS_OP_wgmma_sp_rs;
 }
 
+static bool is_float8(const struct ts_code_insn *insn) {
+  enum ts_dtype dtype = (enum ts_dtype)insn->dtype2;
+  return insn->op == TS_OP_mma && ts_dtype_is_float(dtype) && ts_dtype_bits(dtype) == 8;
+}
+
+/* Words of the factors, the last slots that the product reads, that are not there as f16 yet. */
+static uint32_t packed_words(const struct ts__sm *sm, struct ts__warp_state *warp,
+                             const struct ts_code_insn *insn) {
+  uint32_t left = (uint32_t)(insn->m + insn->n) * insn->k * 8 / (32 * TS__WARP_LANES), packed = 0;
+  for (uint32_t u = insn->use_count; u-- > 0 && left;) {
+    const struct ts_code_ref *use = &sm->code->refs[insn->first_ref + u];
+    for (uint32_t i = use->count; i-- > 0 && left; left--) {
+      struct ts__ready *ready = &warp->ready[use->first + i];
+      packed += !ready->is_unpacked;
+      ready->is_unpacked = true;
+    }
+  }
+  return packed;
+}
+
+/* Compute capability 9.0 has no mma.sync of 8-bit floats. nvcc unpacks each word of a factor once, by two
+ * F2FP, makes two products of f16 that start from zero, and adds them to the accumulator (MEASURED:
+ * machine code, and mma_m16n8k32_e4m3_*). Answers when the products may start. */
+static double unpack(struct ts__sm *sm, struct ts__warp_state *warp,
+                     const struct ts_code_insn *insn, double start) {
+  uint32_t conversions = 2 * packed_words(sm, warp, insn);
+  uint32_t additions = (uint32_t)insn->m * insn->n / TS__WARP_LANES;
+  double cycles = conversions * sm->timing[TS_TIMING_cvt_interval];
+  struct ts__server *issue = &sm->issue[warp->sub];
+  ts__serve(issue, start, conversions + additions);
+  ts__serve(&sm->pipe[warp->sub][TS__PIPE_FP32], start, additions);
+  if (!conversions) return start;
+  double at = ts__serve(&sm->pipe[warp->sub][TS__PIPE_CVT], start, cycles);
+  return at + cycles - 1 + sm->timing[TS_TIMING_cvt_latency];
+}
+
 double ts__do_mma(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                   enum ts_stall *stall) {
   const struct ts_code_insn *insn = &sm->code->insns[op->insn];
   struct ts__server *issue = &sm->issue[warp->sub], *tensor = &sm->mma[warp->sub];
-  double macs = (double)insn->m * insn->n * insn->k;
+  bool is_unpacked = sm->unpacks_floats && is_float8(insn);
+  double macs = (double)insn->m * insn->n * insn->k, latency = sm->timing[TS_TIMING_mma_latency];
   if (is_sparse(insn->op)) macs /= 2;
-  double interval = macs / (sm->timing[TS_TIMING_mma_macs_per_cycle] * operand_rate(insn));
-  double start = warp->candidate;
+  double rate = sm->timing[TS_TIMING_mma_macs_per_cycle] * (is_unpacked ? 1 : operand_rate(insn));
+  double interval = macs / rate, start = warp->candidate;
   if (issue->free_cycle > start) start = issue->free_cycle, *stall = TS_STALL_ISSUE;
   if (tensor->free_cycle > start) start = tensor->free_cycle, *stall = TS_STALL_TENSOR;
-  ts__serve(issue, start, 1);
-  ts__serve(tensor, start, interval);
-  warp->next_cycle = start + 1;
-  ts__define(sm, warp, op, start + sm->timing[TS_TIMING_mma_latency], TS_STALL_TENSOR);
-  ts__span(sm, warp, op, TS_MODEL_UNIT_TENSOR, start, start + interval, 0);
+  ts__serve(issue, start, is_unpacked ? 2 : 1);
+  ts__serve(tensor, start, interval); /* conversions shift all products alike */
+  double product = is_unpacked ? unpack(sm, warp, insn, start) : start;
+  if (is_unpacked) latency = 2 * latency + sm->timing[TS_TIMING_alu_latency];
+  warp->next_cycle = product + 1;
+  ts__define(sm, warp, op, product + latency, TS_STALL_TENSOR);
+  ts__span(sm, warp, op, TS_MODEL_UNIT_TENSOR, product, product + interval, 0);
   return start;
 }
 

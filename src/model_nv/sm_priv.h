@@ -16,7 +16,8 @@ enum {
 /* What a register slot waits for. */
 struct ts__ready {
   double cycle;
-  uint8_t stall; /* enum ts_stall */
+  uint8_t stall;    /* enum ts_stall */
+  bool is_unpacked; /* 8-bit floats: there as f16 too */
 };
 
 struct ts__node_state {
@@ -99,6 +100,7 @@ struct ts__sm {
   struct ts__server pipe[TS__SUB_PARTITIONS][TS__PIPE_COUNT];
   struct ts__server mma[TS__SUB_PARTITIONS], lsu_sub[TS__SUB_PARTITIONS];
   struct ts__server tensor, lsu, shared, tag, l2, dram, tma, atomic, fetch, cluster;
+  bool unpacks_floats; /* mma.sync of 8-bit floats is two of f16 */
   struct ts__l1 *l1;
   uint8_t *fetched;        /* by chunk of machine code */
   double drain_cycle;      /* all stores so far are in L2 */
