@@ -14,6 +14,7 @@
 enum {
   LATENCY_GLOBAL = 400,
   LATENCY_SHARED = 25,
+  LATENCY_MATRIX_LOAD = 37, /* FITTED: ldmatrix of the next step among the products of this one */
   LATENCY_SPECIAL = 20,
   LATENCY_MATRIX = 33,
   LATENCY_SYNC = 20,
@@ -44,9 +45,9 @@ static uint32_t latency(const struct ts_insn *insn, bool is_free) {
   case TS_OP_atom_global_ret: return LATENCY_GLOBAL;
   case TS_OP_ld_shared:
   case TS_OP_ld_cluster:
-  case TS_OP_ldmatrix:
   case TS_OP_shfl:
   case TS_OP_atom_shared_ret: return LATENCY_SHARED;
+  case TS_OP_ldmatrix: return LATENCY_MATRIX_LOAD;
   default: break;
   }
   switch (ts_op_info((enum ts_op)insn->op)->unit) {
@@ -61,7 +62,7 @@ static uint32_t latency(const struct ts_insn *insn, bool is_free) {
 static uint32_t issue_cycles(const struct ts_insn *insn, bool is_free) {
   if (is_free) return 0;
   switch (insn->op) {
-  case TS_OP_ldmatrix: return 3;
+  case TS_OP_ldmatrix: return 4;
   case TS_OP_mma: return 4;
   default: return insn->lanes > 4 ? insn->lanes / 4 : 1;
   }

@@ -192,8 +192,9 @@ struct ts__plan {
   double miss_share;       /* DRAM read sectors per L2 read sector, whole launch */
   double write_back_share; /* DRAM write sectors per sector written, atomics included */
   struct ts__sharing sharing;
-  bool is_warm;   /* the same launch has just run */
-  double l2_load; /* share of the time that SMs read from L2; 1 while they go in step */
+  bool is_warm;     /* the same launch has just run */
+  double clock_mhz; /* before the load of the tensor cores is known */
+  double l2_load;   /* share of the time that SMs read from L2; 1 while they go in step */
   struct ts__l2_totals totals;
 };
 
@@ -224,9 +225,17 @@ enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan
                           uint16_t launch_index, struct ts_span_sink *spans, struct ts_arena *arena,
                           struct ts__sm_result *result);
 
-/* --- the report */
+/* --- the clock */
+
+/* MHz as long as tensor cores and L2 have little to do. */
+double ts__least_load_clock(const struct ts_model_nv *model, const struct ts__plan *plan);
+
+/* MHz, the mean over the launch. */
 double ts__clock_mhz(const struct ts_model_nv *model, const struct ts__plan *plan,
                      const struct ts__sm_result *result);
+
+/* --- the report */
+
 enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__plan *plan,
                                  const struct ts__sm_result *result,
                                  struct ts_launch_report *report);

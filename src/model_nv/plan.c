@@ -337,6 +337,7 @@ enum ts_status ts__plan_make(struct ts_model_nv *model, const struct ts__launch_
   TS_TRY(assign_blocks(model, &plan));
   find_sharing(model, &plan);
   TS_TRY(ts__find_contention(model, &plan));
+  plan.clock_mhz = ts__least_load_clock(model, &plan);
   *hot = *cold = plan;
   hot->is_warm = true;
   return run_l2(model, hot, cold);

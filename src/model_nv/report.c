@@ -143,16 +143,6 @@ static void find_utilisation(const struct ts__plan *plan, const struct ts__sm_re
   }
 }
 
-/* The clock falls while the tensor cores work. */
-double ts__clock_mhz(const struct ts_model_nv *model, const struct ts__plan *plan,
-                     const struct ts__sm_result *result) {
-  double blocks =
-      (double)plan->record->block_count / ((double)plan->sm_block_count * model->machine->sm_count);
-  double use = result->end_cycle > 0 ? result->tensor_load * blocks / result->end_cycle : 0;
-  return ts__constant(model, TS_TIMING_sm_clock) *
-         (1 - ts__constant(model, TS_TIMING_tensor_clock_drop) * (use < 1 ? use : 1));
-}
-
 enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__plan *plan,
                                  const struct ts__sm_result *result,
                                  struct ts_launch_report *report) {

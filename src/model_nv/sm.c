@@ -7,8 +7,8 @@
 /* --- the queue of warps: a tree of winners, whose leaves are the warps
  *
  * queue[1] is the warp that goes first, queue[i] that of queue[2 i] and queue[2 i + 1]; of equal cycles
- * the lower warp's. No cycle is negative, so their bits are in their order, and no branch of the host
- * depends on who wins. */
+ * the one that asked first, or the lower warp. Nobody starves at a unit that many wait for. No cycle is
+ * negative, so their bits are in their order, and no branch of the host depends on who wins. */
 
 static const uint64_t never = UINT64_MAX;
 
@@ -23,19 +23,22 @@ static void queue_init(struct ts__sm *sm, uint32_t warp_count) {
   while (sm->queue_size < warp_count)
     sm->queue_size *= 2;
   for (uint32_t i = 0; i < 2 * sm->queue_size; i++)
-    sm->queue[i] = (struct ts__queue_entry){never, i % sm->queue_size};
+    sm->queue[i] = (struct ts__queue_entry){never, never, i % sm->queue_size};
   sm->next_other = never;
 }
 
 static void queue_set(struct ts__sm *sm, uint32_t warp, uint64_t cycle_bits) {
   uint32_t at = sm->queue_size + warp;
-  struct ts__queue_entry winner = {cycle_bits, warp};
+  struct ts__queue_entry winner = {cycle_bits, bits_of(sm->warps[warp].asked_cycle), warp};
   sm->queue[at] = winner;
   for (; at > 1; at /= 2) {
     struct ts__queue_entry other = sm->queue[at ^ 1];
-    bool is_first = other.cycle_bits < winner.cycle_bits ||
-                    (other.cycle_bits == winner.cycle_bits && at % 2 != 0);
+    bool is_first = other.cycle_bits < winner.cycle_bits;
+    if (other.cycle_bits == winner.cycle_bits)
+      is_first = other.asked_bits < winner.asked_bits ||
+                 (other.asked_bits == winner.asked_bits && at % 2 != 0);
     winner.cycle_bits = is_first ? other.cycle_bits : winner.cycle_bits;
+    winner.asked_bits = is_first ? other.asked_bits : winner.asked_bits;
     winner.warp = is_first ? other.warp : winner.warp;
     sm->queue[at / 2] = winner;
   }
@@ -97,9 +100,9 @@ static void find_candidate(struct ts__sm *sm, struct ts__warp_state *warp) {
   const struct ts__op *op = &warp->ops[warp->pc];
   warp->candidate = warp->next_cycle;
   warp->candidate_stall = TS_STALL_NONE;
-  if (op->insn >= sm->code->insn_count) return;
-  const struct ts_code_insn *insn = &sm->code->insns[op->insn];
-  for (uint32_t u = 0; u < insn->use_count; u++) {
+  const struct ts_code_insn *insn =
+      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
+  for (uint32_t u = 0; insn && u < insn->use_count; u++) {
     const struct ts_code_ref *use = &sm->code->refs[insn->first_ref + u];
     uint32_t count = op->kind == TS__OP_WGMMA && use->count > 8 ? 1 : use->count;
     for (uint32_t i = 0; i < count; i++) {
@@ -109,6 +112,7 @@ static void find_candidate(struct ts__sm *sm, struct ts__warp_state *warp) {
       warp->candidate_stall = ready->stall;
     }
   }
+  warp->asked_cycle = warp->candidate;
 }
 
 /* --- nodes */
@@ -391,7 +395,7 @@ static void set_rates(struct ts__sm *sm, struct ts__block_state *block) {
   block->l2_read_rate = read_rate(sm, read_port, active);
   block->l2_write_rate =
       active_share(sm, TS_TIMING_l2_chip_write_bytes_per_cycle, write_port, active);
-  double cycles_per_us = timing[TS_TIMING_sm_clock];
+  double cycles_per_us = sm->plan->clock_mhz;
   block->dram_read_rate = timing[TS_TIMING_dram_read_bytes_per_us] / cycles_per_us / active;
   block->dram_write_rate = timing[TS_TIMING_dram_write_bytes_per_us] / cycles_per_us / active;
   block->atomic_rate = timing[TS_TIMING_atomic_sectors_per_cycle] / active;
@@ -496,6 +500,11 @@ static void later(double cycle, enum ts_stall reason, double *start, enum ts_sta
   *stall = reason;
 }
 
+/* Whether L1 looks it up and keeps track of what comes from L2. */
+static bool is_read_by_l1(const struct ts__op *op) {
+  return op->kind == TS__OP_COPY || op->kind == TS__OP_GLOBAL_LOAD;
+}
+
 /* When what the op needs besides operands is free. */
 static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *warp,
                          const struct ts__op *op, enum ts_stall *stall) {
@@ -527,7 +536,10 @@ static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *w
     later(sm->lsu.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
     later(sm->lsu_sub[sub].free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
     later(sm->shared.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
-    later(sm->tag.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
+    if (is_read_by_l1(op)) {
+      later(sm->tag.free_cycle - TS__MIO_QUEUE_CYCLES, TS_STALL_LSU, &start, stall);
+      later(ts__l1_room_cycle(sm), TS_STALL_BANDWIDTH, &start, stall);
+    }
     break;
   case TS__OP_MMA: later(sm->mma[sub].free_cycle, TS_STALL_TENSOR, &start, stall); break;
   case TS__OP_WAIT:
@@ -543,7 +555,7 @@ static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *w
 static bool defer(struct ts__sm *sm, struct ts__warp_state *warp) {
   enum ts_stall stall = TS_STALL_NONE;
   double start = free_cycle(sm, warp, &warp->ops[warp->pc], &stall);
-  if (start <= warp->candidate + TS__DEFER_CYCLES || sm->next_other > bits_of(start)) return false;
+  if (start <= warp->candidate || sm->next_other > bits_of(start)) return false;
   if (warp->candidate > warp->next_cycle)
     warp->sum->stall_cycles[warp->candidate_stall] += warp->candidate - warp->next_cycle;
   warp->sum->stall_cycles[stall] += start - warp->candidate;

@@ -89,6 +89,10 @@ static void fire(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts
   bool is_register_a = insn->op == TS_OP_wgmma_rs || insn->op == TS_OP_wgmma_sp_rs;
   double interval = wgmma_interval(sm, insn, is_register_a);
   double start = ts__serve(&sm->tensor, group->arrival[ring], interval);
+  /* Other accesses to shared memory have what the fetch of the operands leaves (MEASURED for STS). */
+  double fetch = insn->n * sm->timing[TS_TIMING_wgmma_floor_ss_per_n];
+  if (!is_register_a) fetch += sm->timing[TS_TIMING_wgmma_floor_ss];
+  ts__serve(&sm->shared, group->arrival[ring], fetch);
   double tail = sm->timing[is_register_a ? TS_TIMING_wgmma_tail_rs : TS_TIMING_wgmma_tail_ss];
   group->start[ring] = start;
   group->fired++;

@@ -105,6 +105,34 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
   return done + latency;
 }
 
+/* --- what L1 keeps track of */
+
+/* L1 asks L2 for no more than so many bytes at a time. */
+static void note_under_way(struct ts__sm *sm, double at, double bytes, double done_cycle) {
+  struct ts__under_way *under_way = &sm->under_way;
+  while (under_way->count && (under_way->reads[under_way->first].done_cycle <= at ||
+                              under_way->count == TS__UNDER_WAY_LIMIT)) {
+    under_way->bytes -= under_way->reads[under_way->first].bytes;
+    under_way->first = (under_way->first + 1) % TS__UNDER_WAY_LIMIT;
+    under_way->count--;
+  }
+  uint32_t last = (under_way->first + under_way->count++) % TS__UNDER_WAY_LIMIT;
+  under_way->reads[last].done_cycle = done_cycle;
+  under_way->reads[last].bytes = bytes;
+  under_way->bytes += bytes;
+}
+
+double ts__l1_room_cycle(const struct ts__sm *sm) {
+  const struct ts__under_way *under_way = &sm->under_way;
+  double left = under_way->bytes - sm->timing[TS_TIMING_l1_bytes_in_flight], cycle = 0;
+  for (uint32_t i = 0; i < under_way->count && left > 0; i++) {
+    uint32_t at = (under_way->first + i) % TS__UNDER_WAY_LIMIT;
+    left -= under_way->reads[at].bytes;
+    if (under_way->reads[at].done_cycle > cycle) cycle = under_way->reads[at].done_cycle;
+  }
+  return cycle;
+}
+
 /* A write to L2: answers when the SM has got rid of it. What L2 takes for it may be more sectors than
  * those that have to go to DRAM some time. */
 static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double l2_sectors,
@@ -175,6 +203,7 @@ static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts
   struct request request;
   fill_request(sm, outcome, sectors, missing_lines, &request);
   double arrived = read_l2(sm, block, &request, tagged, sm->timing[TS_TIMING_l2_latency]);
+  if (sectors > 0) note_under_way(sm, at, sectors * TS__SECTOR_BYTES, arrived);
   if (arrived > done) done = arrived;
   if (sectors > 0)
     ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, arrived,
@@ -270,10 +299,11 @@ static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const str
     fill_request(sm, outcome, outcome->sector_count, outcome->line_count, &request);
     done = read_l2(sm, block, &request, tagged,
                    sm->timing[TS_TIMING_l2_latency] + sm->timing[TS_TIMING_cp_async_extra]);
+    note_under_way(sm, at, copy->bytes, done);
     ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, done, copy->bytes);
   }
-  /* The write to shared memory comes later than other requests; it only counts as load. */
-  sm->shared.busy_cycles += copy->bytes / sm->timing[TS_TIMING_shared_bytes_per_cycle];
+  /* The write to shared memory comes later, but takes as long. */
+  ts__serve(&sm->shared, at, copy->bytes / sm->timing[TS_TIMING_shared_bytes_per_cycle]);
   if (done > warp->last_async) warp->last_async = done;
   ts__node_contribute(sm, block, copy->node, 1, done);
   return issued;

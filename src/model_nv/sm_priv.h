@@ -9,8 +9,9 @@ enum {
   TS__SM_BLOCK_LIMIT = 64,
   TS__WGMMA_RING = 16,
   TS__FETCH_CHUNK_INSNS = 64,
-  TS__MIO_QUEUE_CYCLES = 24, /* GUESS: what is queued for the load/store unit, in cycles */
-  TS__DEFER_CYCLES = 2
+  /* What is queued for the load/store unit, in cycles (FITTED: mma.sync kernels with one block an SM). */
+  TS__MIO_QUEUE_CYCLES = 64,
+  TS__UNDER_WAY_LIMIT = 1024 /* reads; with more the oldest counts as done */
 };
 
 /* What a register slot waits for. */
@@ -58,9 +59,10 @@ struct ts__warp_state {
   uint16_t warp;  /* of its block */
   uint8_t sub;    /* sub-partition */
   bool is_waiting;
-  double next_cycle; /* it could issue from here on, were everything free */
-  double candidate;  /* and this is when operands are there */
-  double told_cycle; /* end of its last span */
+  double next_cycle;  /* it could issue from here on, were everything free */
+  double candidate;   /* and this is when operands are there */
+  double asked_cycle; /* the first candidate of the op, before others were served */
+  double told_cycle;  /* end of its last span */
   uint8_t candidate_stall;
   uint32_t next_waiter;
   double loop_cycle; /* when it came to its last back edge */
@@ -76,7 +78,17 @@ struct ts__server {
 
 struct ts__queue_entry {
   uint64_t cycle_bits; /* of a double that is not negative; UINT64_MAX: it is not in the queue */
+  uint64_t asked_bits; /* likewise, when the warp first asked */
   uint32_t warp;
+};
+
+/* Reads that are under way from L2 to L1, in the order of asking. */
+struct ts__under_way {
+  struct {
+    double done_cycle, bytes;
+  } reads[TS__UNDER_WAY_LIMIT];
+  uint32_t first, count;
+  double bytes;
 };
 
 struct ts__sm {
@@ -102,6 +114,7 @@ struct ts__sm {
   struct ts__server tensor, lsu, shared, tag, l2, dram, tma, atomic, fetch, cluster;
   bool unpacks_floats; /* mma.sync of 8-bit floats is two of f16 */
   struct ts__l1 *l1;
+  struct ts__under_way under_way;
   uint8_t *fetched;        /* by chunk of machine code */
   double drain_cycle;      /* all stores so far are in L2 */
   double tensor_map_cycle; /* the first tensor map is there; 0: nobody asked */
@@ -130,6 +143,8 @@ double ts__do_shuffle(struct ts__sm *sm, struct ts__warp_state *warp, const stru
                       enum ts_stall *stall);
 double ts__do_shared(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      enum ts_stall *stall);
+/* From when on L1 takes a read of L2. */
+double ts__l1_room_cycle(const struct ts__sm *sm);
 double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      enum ts_stall *stall);
 double ts__do_copy(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
