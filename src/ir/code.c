@@ -7,6 +7,15 @@ static bool divides(uint16_t op) {
   return op == TS_OP_div || op == TS_OP_rem || op == TS_OP_floordiv || op == TS_OP_floormod;
 }
 
+/* Least and greatest of f32 and f64 in global memory: there is no such instruction. */
+static bool swaps(const struct ts_function *function, const struct ts_insn *insn) {
+  int64_t reduce = ts_insn_attr(function, insn, TS_ATTR_reduce, 0);
+  return (insn->op == TS_OP_atom_global || insn->op == TS_OP_atom_global_ret) &&
+         (reduce == TS_IR_REDUCE_max || reduce == TS_IR_REDUCE_min) &&
+         ts_dtype_is_float((enum ts_dtype)insn->dtype) &&
+         ts_dtype_bits((enum ts_dtype)insn->dtype) >= TS__WORD_BITS;
+}
+
 static void describe(struct ts__code_table *table, uint32_t id) {
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
@@ -27,6 +36,7 @@ static void describe(struct ts__code_table *table, uint32_t id) {
                       ? TS_CODE_APPROX_FLUSH
                       : TS_CODE_APPROX_SUBNORMAL;
   if (ts__code_is_ordered((enum ts_op)insn->op)) out->flags |= TS_CODE_VOLATILE;
+  if (swaps(function, insn)) out->flags |= TS_CODE_SWAPS;
   if (divides(insn->op) &&
       !ts__code_constant(function, ts_insn_operand(function, insn, 1), &unused))
     out->flags |= TS_CODE_VARIABLE;

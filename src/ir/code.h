@@ -23,7 +23,8 @@ enum ts_code_flag {
   TS_CODE_SPILLED = 8,   /* array access with a dynamic index: goes through local memory */
   TS_CODE_BACKEDGE = 16, /* branch that closes a loop */
   TS_CODE_VOLATILE = 32, /* keeps its order among other volatile instructions (inline assembly) */
-  TS_CODE_VARIABLE = 64  /* division or remainder by what is no constant of the code */
+  TS_CODE_VARIABLE = 64, /* division or remainder by what is no constant of the code */
+  TS_CODE_SWAPS = 128    /* atomic that is a loop of compare-and-swap */
 };
 
 enum ts_code_approx {

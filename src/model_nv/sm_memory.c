@@ -225,12 +225,24 @@ static double atomic_cycles(const struct ts__sm *sm, const struct ts__block_stat
   return cycles < crowded ? crowded : cycles;
 }
 
+/* A loop of compare-and-swap loads the word first, and the warp waits for the answer. Once is enough
+ * for all lanes whose value does not raise the word; nearly all are such, the more so when the launch
+ * has run before. */
+static bool is_swap(const struct ts__sm *sm, const struct ts__access *access) {
+  return access->insn < sm->code->insn_count &&
+         (sm->code->insns[access->insn].flags & TS_CODE_SWAPS);
+}
+
 static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                    const struct ts__access *access, const struct ts__lines *lines, double at) {
   const struct ts__block_state *block = &sm->blocks[warp->block];
   double sectors = total_sectors(lines), drain = sm->timing[TS_TIMING_store_drain];
   ts__serve(&sm->atomic, at, atomic_cycles(sm, block, access, sectors));
   double done = sm->atomic.free_cycle + sm->timing[TS_TIMING_atomic_latency];
+  if (is_swap(sm, access)) {
+    done += sm->timing[TS_TIMING_l2_latency];
+    warp->next_cycle = done;
+  }
   if (sm->atomic.free_cycle + drain > sm->drain_cycle)
     sm->drain_cycle = sm->atomic.free_cycle + drain;
   ts__define(sm, warp, op, done, TS_STALL_LONG);
