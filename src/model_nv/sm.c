@@ -357,17 +357,17 @@ static double active_share(const struct ts__sm *sm, enum ts_timing_id chip, doub
 /* An SM's share of L2 reads: what the chip gives to `active` SMs, more when neighbours read the same
  * tiles, and more when the others do not read all the time. Kinds of tiles follow one another, so
  * their times add up. */
-static double read_rate(const struct ts__sm *sm, double port, double active) {
+static double read_rate(const struct ts__sm *sm, double port, double active, double load) {
   double own = sm->timing[TS_TIMING_l2_chip_bytes_per_cycle] / active, cycles_per_byte = 0;
   double shared_limit = sm->timing[TS_TIMING_l2_shared_bytes_per_cycle];
   double limit = port > shared_limit && own < port ? shared_limit : port;
   const struct ts__sharing *sharing = &sm->plan->sharing;
   for (uint32_t i = 0; i < sharing->count; i++) {
-    double rate = own * sharing->gain[i] / sm->plan->l2_load;
+    double rate = own * sharing->gain[i] / load;
     cycles_per_byte += sharing->byte_share[i] / (rate < limit ? rate : limit);
   }
   if (cycles_per_byte > 0) return 1 / cycles_per_byte;
-  own /= sm->plan->l2_load;
+  own /= load;
   return own < port ? own : port;
 }
 
@@ -392,7 +392,8 @@ static void set_rates(struct ts__sm *sm, struct ts__block_state *block) {
   block->active_sm_count = active;
   double read_port = timing[TS_TIMING_l2_port_bytes_per_cycle];
   double write_port = timing[TS_TIMING_l2_write_bytes_per_cycle];
-  block->l2_read_rate = read_rate(sm, read_port, active);
+  block->l2_read_rate = read_rate(sm, read_port, active, sm->plan->l2_load);
+  block->l2_step_rate = read_rate(sm, read_port, active, 1);
   block->l2_write_rate =
       active_share(sm, TS_TIMING_l2_chip_write_bytes_per_cycle, write_port, active);
   double cycles_per_us = sm->plan->clock_mhz;

@@ -8,7 +8,10 @@
 
 #include <math.h>
 
-enum { FIRST_TOUCH_CYCLES = 800 }; /* GUESS: after a block's start its accesses are first ones */
+enum {
+  FIRST_TOUCH_CYCLES = 800, /* GUESS: after a block's start its accesses are first ones */
+  IN_STEP_CYCLES = 4000     /* GUESS: from the launch on the SMs do the same at the same time */
+};
 
 /* A warp instruction goes to the load/store unit: an issue slot, and one more when its address has
  * to be computed. Answers its start at the unit. */
@@ -71,7 +74,8 @@ double ts__do_shared(struct ts__sm *sm, struct ts__warp_state *warp, const struc
 struct request {
   double sectors; /* of 32 bytes, that cross to or from L2 */
   uint32_t lines;
-  bool sees_miss; /* at least one of its lines comes from DRAM */
+  bool sees_miss;  /* at least one of its lines comes from DRAM */
+  bool is_awaited; /* a load; copies run ahead of their use and fill the gaps that others leave */
   double dram_bytes;
 };
 
@@ -92,7 +96,8 @@ static double read_l2(struct ts__sm *sm, const struct ts__block_state *block,
   if (request->dram_bytes > 0)
     ts__serve(&sm->dram, at, request->dram_bytes / block->dram_read_rate);
   if (bytes <= 0) return at;
-  ts__serve(&sm->l2, at, bytes / block->l2_read_rate);
+  bool is_in_step = request->is_awaited && at < IN_STEP_CYCLES;
+  ts__serve(&sm->l2, at, bytes / (is_in_step ? block->l2_step_rate : block->l2_read_rate));
   sm->result->l2_read_cycles += bytes / block->l2_read_rate;
   double done = sm->l2.free_cycle;
   if (request->dram_bytes > 0 && request->sees_miss && sm->dram.free_cycle > done)
@@ -153,6 +158,7 @@ static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, d
  * the launch's bytes are charged whether or not L1 answers. */
 static void fill_request(const struct ts__sm *sm, const struct ts__l2_outcome *outcome,
                          double sectors, uint32_t lines, struct request *request) {
+  request->is_awaited = false;
   request->sectors = sectors;
   request->lines = lines;
   request->sees_miss = outcome->miss_lines + outcome->merged_lines > 0;
@@ -202,6 +208,7 @@ static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts
   double done = data + data_cycles + sm->timing[TS_TIMING_l1_latency];
   struct request request;
   fill_request(sm, outcome, sectors, missing_lines, &request);
+  request.is_awaited = true;
   double arrived = read_l2(sm, block, &request, tagged, sm->timing[TS_TIMING_l2_latency]);
   if (sectors > 0) note_under_way(sm, at, sectors * TS__SECTOR_BYTES, arrived);
   if (arrived > done) done = arrived;

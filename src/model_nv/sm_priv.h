@@ -38,7 +38,7 @@ struct ts__block_state {
   struct ts__node_state *nodes;
   uint32_t node_capacity;
   double start_cycle;
-  double l2_read_rate, l2_write_rate, dram_read_rate, dram_write_rate, atomic_rate;
+  double l2_step_rate, l2_read_rate, l2_write_rate, dram_read_rate, dram_write_rate, atomic_rate;
   double active_sm_count; /* that share the chip with this block's SM */
   bool is_live;
 };

@@ -237,6 +237,50 @@ START_TEST(test_more_sms) {
 }
 END_TEST
 
+/* --- SMs in step */
+
+/* A block loads 32 KB and works for a while; answers when the first one ends. */
+static double loading_cycles(uint32_t grid) {
+  static const char text[] =
+      SAMPLE_LOOP("reg %40 u32\nreg %41 f32\n",
+                  "%28 = mul u32 %3, 2048\n%29 = add u32 %28, %2\n%40 = mov u32 0\n"
+                  "%50 = ld.global u32x4 %0, %29 {scale=16, offset=0}\n"
+                  "%51 = ld.global u32x4 %0, %29 {scale=16, offset=4096}\n"
+                  "%52 = ld.global u32x4 %0, %29 {scale=16, offset=8192}\n"
+                  "%53 = ld.global u32x4 %0, %29 {scale=16, offset=12288}\n"
+                  "%54 = ld.global u32x4 %0, %29 {scale=16, offset=16384}\n"
+                  "%55 = ld.global u32x4 %0, %29 {scale=16, offset=20480}\n"
+                  "%56 = ld.global u32x4 %0, %29 {scale=16, offset=24576}\n"
+                  "%57 = ld.global u32x4 %0, %29 {scale=16, offset=28672}\n"
+                  "%60 = extract u32 %50, 0 {source_lanes=4}\n%40 = add u32 %40, %60\n"
+                  "%61 = extract u32 %51, 0 {source_lanes=4}\n%40 = add u32 %40, %61\n"
+                  "%62 = extract u32 %52, 0 {source_lanes=4}\n%40 = add u32 %40, %62\n"
+                  "%63 = extract u32 %53, 0 {source_lanes=4}\n%40 = add u32 %40, %63\n"
+                  "%64 = extract u32 %54, 0 {source_lanes=4}\n%40 = add u32 %40, %64\n"
+                  "%65 = extract u32 %55, 0 {source_lanes=4}\n%40 = add u32 %40, %65\n"
+                  "%66 = extract u32 %56, 0 {source_lanes=4}\n%40 = add u32 %40, %66\n"
+                  "%67 = extract u32 %57, 0 {source_lanes=4}\n%40 = add u32 %40, %67\n"
+                  "%41 = cvt f32 u32 %40\n",
+                  "%41 = exp2 f32 %41 {approx=1, ftz=1}\n",
+                  "st.global f32 %0, %29, %41 {scale=4, offset=134217728}\n");
+  struct timed t;
+  sample_open(&t, text, 300);
+  t.kernel.launch.dynamic_shared_bytes = 200 << 10;
+  ck_assert_int_eq(timed_run(&t, grid, 256), TS_OK);
+  const struct ts_launch_report *launch = &t.report->launches[0];
+  double cycles = launch->prologue_cycles + launch->steady_cycles + launch->epilogue_cycles;
+  timed_end(&t);
+  return cycles;
+}
+
+/* All SMs load at once when a launch begins, whether or not more blocks come after the first. */
+START_TEST(test_first_wave) {
+  double alone = loading_cycles(132);
+  ck_assert_double_eq_tol(loading_cycles(4 * 132), alone, 0.01 * alone);
+  ck_assert_double_le(loading_cycles(16), alone - 300);
+}
+END_TEST
+
 /* --- atomics of blocks that go ways of their own */
 
 /* Each block adds to words in an order of its own, all of them to the same `words`. */
@@ -525,7 +569,7 @@ END_TEST
 
 int main(void) {
   return RUN_TESTS("property", test_constants, test_dram_bytes, test_dram_turns, test_conflicts,
-                   test_permuted_warps, test_more_sms, test_scattered_atomics, test_swaps,
-                   test_wide_barriers, test_equal_spans, test_missing_constants,
+                   test_permuted_warps, test_more_sms, test_first_wave, test_scattered_atomics,
+                   test_swaps, test_wide_barriers, test_equal_spans, test_missing_constants,
                    test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams);
 }
