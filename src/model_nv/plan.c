@@ -220,14 +220,15 @@ static uint32_t sample_shift(const struct ts__launch_record *record) {
   return shift;
 }
 
-/* A cold launch finds L2 full of lines that others wrote: until these are gone, each line that comes
- * drives one to DRAM. */
+/* A cold launch finds L2 full of lines that others wrote: until these are gone, reads drive them to
+ * DRAM. L2 keeps few dirty lines, so what is written goes to DRAM within the launch even where it
+ * would fit (MEASURED cold_copy_*_after_reads: 0.43 us per MB read, of which the read takes 0.23). */
 static void add_foreign_lines(struct ts_model_nv *model, struct ts__plan *plan) {
   double footprint = (double)plan->totals.footprint_bytes;
   double capacity = ts__constant(model, TS_TIMING_l2_capacity);
   double share = footprint > capacity ? capacity / footprint : 1;
   plan->miss_share *= 1 + share * ts__constant(model, TS_TIMING_dram_dirty_extra);
-  if (plan->write_back_share < share) plan->write_back_share = share;
+  if (plan->write_back_share < 1) plan->write_back_share = 1;
 }
 
 /* An array for the outcomes of each block that is simulated. */

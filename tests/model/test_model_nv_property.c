@@ -156,6 +156,20 @@ START_TEST(test_dram_turns) {
 }
 END_TEST
 
+/* What a cold launch writes goes to DRAM before it ends. */
+START_TEST(test_cold_writes) {
+  struct timed t;
+  stream_begin(&t, "st.global u32x4 %0, %30, %32 {scale=16, offset=65536}\n", "", 16);
+  const double *timing = t.kernel.machine.timing;
+  double bytes = 1056.0 * 256 * 16 * 16;
+  double least_us = bytes / timing[TS_TIMING_dram_read_bytes_per_us] +
+                    bytes / timing[TS_TIMING_dram_write_bytes_per_us];
+  ck_assert_int_eq(timed_run(&t, 1056, 256), TS_OK);
+  ck_assert_double_ge(t.report->launches[0].cold_us, least_us);
+  timed_end(&t);
+}
+END_TEST
+
 /* --- conflicts */
 
 static double strided_cycles(uint32_t stride, uint32_t threads, bool is_store) {
@@ -568,8 +582,9 @@ START_TEST(test_cut_streams) {
 END_TEST
 
 int main(void) {
-  return RUN_TESTS("property", test_constants, test_dram_bytes, test_dram_turns, test_conflicts,
-                   test_permuted_warps, test_more_sms, test_first_wave, test_scattered_atomics,
-                   test_swaps, test_wide_barriers, test_equal_spans, test_missing_constants,
-                   test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams);
+  return RUN_TESTS("property", test_constants, test_dram_bytes, test_dram_turns, test_cold_writes,
+                   test_conflicts, test_permuted_warps, test_more_sms, test_first_wave,
+                   test_scattered_atomics, test_swaps, test_wide_barriers, test_equal_spans,
+                   test_missing_constants, test_unneeded_constants, test_every_op_has_a_cost,
+                   test_cut_streams);
 }
