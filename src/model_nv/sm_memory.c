@@ -225,7 +225,9 @@ static double atomic_cycles(const struct ts__sm *sm, const struct ts__block_stat
   const double *timing = sm->timing;
   double active = block->active_sm_count, crowded = active * sm->plan->crowded_cycles;
   double rate = sectors / (timing[TS_TIMING_atomic_sectors_per_cycle] / active);
-  double bytes = access->bytes / (timing[TS_TIMING_atomic_bytes_per_cycle] / active);
+  /* MEASURED red_v2_*, red_v4_*: a lane's vector counts as one word. */
+  double words = __builtin_popcount(access->mask) * 4.0;
+  double bytes = words / (timing[TS_TIMING_atomic_bytes_per_cycle] / active);
   double cycles = sectors * timing[TS_TIMING_atomic_sector_interval];
   if (cycles < rate) cycles = rate;
   if (cycles < bytes) cycles = bytes;
