@@ -222,6 +222,7 @@ static const struct {
     {"bytes/cycle", 1e-3, 1e9},
     {"bytes/us", 1, 1e12},
     {"sectors/cycle", 1e-3, 1e9},
+    {"lines/cycle", 1e-3, 1e9},
     {"insns/cycle", 1e-3, 1e9},
     {"SMs", 0, 65536},
     {"insns", 0, 1e9},

@@ -138,11 +138,11 @@ double ts__l1_room_cycle(const struct ts__sm *sm) {
   return cycle;
 }
 
-/* A write to L2: answers when the SM has got rid of it. What L2 takes for it may be more sectors than
- * those that have to go to DRAM some time. */
-static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double l2_sectors,
+/* A write that takes so many cycles of the SM's share of L2: answers when the SM has got rid of it. The
+ * sectors are those that have to go to DRAM some time. */
+static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double l2_cycles,
                        double sectors, double at) {
-  ts__serve(&sm->l2, at, l2_sectors * TS__SECTOR_BYTES / block->l2_write_rate);
+  ts__serve(&sm->l2, at, l2_cycles);
   double dram_bytes = sectors * TS__SECTOR_BYTES * sm->plan->write_back_share;
   double done = sm->l2.free_cycle;
   if (dram_bytes > 0) {
@@ -190,10 +190,16 @@ static double total_sectors(const struct ts__lines *lines) {
   return sectors;
 }
 
-/* A sector that a store fills only in part costs as much as two (MEASURED stg*_rows16B). */
-static double write_sectors(const struct ts__access *access, const struct ts__lines *lines) {
+/* L2 takes a sector that is filled in part twice, and so many lines at a time however short the pieces
+ * are that come to them. */
+static double store_cycles(const struct ts__sm *sm, const struct ts__block_state *block,
+                           const struct ts__access *access, const struct ts__lines *lines) {
   double sectors = total_sectors(lines);
-  return access->bytes < sectors * TS__SECTOR_BYTES ? 2 * sectors : sectors;
+  if (access->bytes < sectors * TS__SECTOR_BYTES) sectors *= 2;
+  double cycles = sectors * TS__SECTOR_BYTES / block->l2_write_rate;
+  double line_cycles =
+      lines->count * block->active_sm_count / sm->timing[TS_TIMING_l2_chip_write_lines_per_cycle];
+  return line_cycles > cycles ? line_cycles : cycles;
 }
 
 static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
@@ -292,7 +298,8 @@ double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struc
     for (uint32_t i = 0; i < lines.count; i++)
       ts__l1_store(sm->l1, lines.line[i] >> 4, (uint32_t)(lines.line[i] & 15));
     const struct ts__l2_outcome *outcome = &block->outcomes[op->payload];
-    double done = write_l2(sm, block, write_sectors(access, &lines), outcome->sector_count, tagged);
+    double done =
+        write_l2(sm, block, store_cycles(sm, block, access, &lines), outcome->sector_count, tagged);
     /* Stores wait in a queue of the SM; a full one holds the warp back. */
     double backlog = done - 512;
     if (backlog > warp->next_cycle) {
@@ -383,7 +390,8 @@ static double tma_store(struct ts__sm *sm, struct ts__block_state *block,
   double *read_cycle = &block->nodes[copy->node].read_cycle;
   if (fed > *read_cycle) *read_cycle = fed;
   double sectors = outcome ? outcome->sector_count : copy->bytes / TS__SECTOR_BYTES;
-  double done = write_l2(sm, block, sectors, sectors, fed);
+  double cycles = sectors * TS__SECTOR_BYTES / block->l2_write_rate;
+  double done = write_l2(sm, block, cycles, sectors, fed);
   return (done > fed ? done : fed) + sm->timing[TS_TIMING_tma_store_latency];
 }
 
