@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-/* MEASURED: a plateau up to about 100 us, another from about 250 us on. */
-static const double short_us = 100, long_us = 250;
+/* MEASURED: a plateau up to about 60 us, another from about 150 us on. */
+static const double short_us = 60, long_us = 150;
 
 static double between(double from, double to, double share) {
   if (!(share > 0)) return from;
