@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How far `tilesim time` is from an H200, by family, and whether it ranks variants as the device does.
 
-usage: accuracy.py [--set corpus|traces|holdout|holdout2] [--tilesim PROGRAM] [options]
+usage: accuracy.py [--set corpus|traces|holdout|holdout2|holdout3] [--tilesim PROGRAM] [options]
 
-Four sets: "corpus" is the data beside the checkout (--data), "traces" the cases of the tree with traces/h200/times.tsv,
-"holdout" and "holdout2" those of traces/SET_h200.tar.xz with traces/h200/SET.tsv.
+Five sets: "corpus" is the data beside the checkout (--data), "traces" the cases of the tree with traces/h200/times.tsv,
+"holdout" to "holdout3" those of traces/SET_h200.tar.xz with traces/h200/SET.tsv.
 Constants may be calibrated on one half of the corpus (crc32 of the name even); what is reported is the other half.
 None may be calibrated on a holdout: it says what the model is worth on kernels that it has not seen.
 The result is compared with tests/accuracy/ratchet.json, and the exit status is 1 when anything is worse than it says;
@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RATCHET = os.path.join(ROOT, "tests", "accuracy", "ratchet.json")
 TRACES = os.path.join(ROOT, "traces")
-HOLDOUTS = ("holdout", "holdout2")
+HOLDOUTS = ("holdout", "holdout2", "holdout3")
 SWEEPS = [(size, kind) for size in (1024, 4096) for kind in ("ws", "nows", "sm80", "")]
 TIE = 0.02        # measured times nearer than that are not told apart
 SLACK = 0.005     # of a ratchet: rounding of its two decimals
