@@ -77,7 +77,7 @@ static void write_shares(FILE *stream, const char *key, const struct compare_sha
                          uint32_t count) {
   fprintf(stream, ", \"%s\": {", key);
   for (uint32_t i = 0; i < count; i++)
-    fprintf(stream, "%s\"%s\": %.9g", i ? ", " : "", shares[i].name, shares[i].us);
+    fprintf(stream, "%s\"%s\": %.17g", i ? ", " : "", shares[i].name, shares[i].us);
   putc('}', stream);
 }
 
@@ -96,7 +96,7 @@ void compare_write(FILE *stream, const struct compare_variant *variant) {
   fprintf(stream, ", \"machine\": ");
   cli_json_text(stream, variant->machine);
   for (size_t i = 0; i < NUMBER_COUNT; i++)
-    fprintf(stream, ", \"%s\": %.9g", numbers[i].key, *number_at(&copy, i));
+    fprintf(stream, ", \"%s\": %.17g", numbers[i].key, *number_at(&copy, i));
   fprintf(stream, ", \"limiting_unit\": \"%s\", \"occupancy_limit\": \"%s\"",
           variant->limiting_unit, variant->occupancy_limit);
   write_shares(stream, "units_us", variant->units, variant->unit_count);

@@ -148,7 +148,7 @@ enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__pla
                                  struct ts_launch_report *report) {
   const struct ts__launch_record *record = plan->record;
   const uint32_t *block = record->launch->block;
-  uint64_t slots = (uint64_t)plan->active_sm_count * plan->occupancy.blocks_per_sm;
+  uint64_t slots = (uint64_t)model->machine->sm_count * plan->occupancy.blocks_per_sm;
   *report = (struct ts_launch_report){
       .function = record->function->name,
       .block_count = record->block_count,
