@@ -189,7 +189,9 @@ START_TEST(test_like) {
                               "name y\nprofile nv_sm90\nlike ./test_machine.circle.mach", "",
                               &machine),
                    TS_BAD_INPUT);
-  ck_assert_ptr_nonnull(strstr(x.diags.items.data[0].message, "in a circle"));
+  ck_assert_ptr_nonnull(
+      strstr(x.diags.items.data[0].message, "like: there is no machine \"nosuch\""));
+  ck_assert_ptr_nonnull(strstr(x.diags.items.data[1].message, "in a circle"));
   end(&x);
 }
 END_TEST
