@@ -44,11 +44,10 @@ static void describe(struct ts__code_table *table, uint32_t id) {
 
 static int order(struct ts__code_table *table, struct ts_code *code) {
   struct ts__code_values values;
-  uint32_t peak_words = 0;
-  int failed =
-      ts__code_values_init(&values, table) || ts__code_find_order(table, &values, &peak_words);
+  struct ts__code_peaks peaks = {0};
+  int failed = ts__code_values_init(&values, table) || ts__code_find_order(table, &values, &peaks);
   ts__code_values_free(&values);
-  ts__code_registers(table, peak_words, code);
+  ts__code_registers(table, peaks, code);
   return failed ? -1 : 0;
 }
 
@@ -62,7 +61,7 @@ static int derive(struct ts__code_table *table, struct ts_code *code) {
   for (uint32_t id = 0; id < insn_count; id++)
     describe(table, id);
   if (ts__code_find_refs(table) || ts__code_find_folds(table) || ts__code_find_regions(table) ||
-      ts__code_find_addresses(table) || order(table, code))
+      ts__code_find_addresses(table) || order(table, code) || ts__code_find_guards(table))
     return -1;
   struct ts_code_ref *refs = ts_new_array(table->out, struct ts_code_ref, table->refs.count);
   if (!refs) return -1;

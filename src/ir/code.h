@@ -27,6 +27,15 @@ enum ts_code_flag {
   TS_CODE_SWAPS = 128    /* atomic that is a loop of compare-and-swap */
 };
 
+/* What divergent control flow asks of an instruction. */
+enum ts_code_control {
+  TS_CODE_GUARDED =
+      1, /* under a predicate, its last use; a branch: the predicate is no uniform one */
+  TS_CODE_MEETS =
+      2, /* branch at which lanes may part, or the end of a side: they meet at the join */
+  TS_CODE_HAS_ELSE = 4 /* and there is something to do on both sides */
+};
+
 enum ts_code_approx {
   TS_CODE_APPROX_NONE,
   TS_CODE_APPROX_FLUSH,    /* one instruction of the special function unit, and a product */
@@ -61,9 +70,10 @@ struct ts_code_insn {
   uint32_t
       block; /* first one of its region: a block, with the small ifs after it that are predicates
                      and what follows them up to the next real branch */
-  uint32_t rank;            /* place in its region's issue order, from 0 */
-  uint8_t approx;           /* enum ts_code_approx: special functions, division */
-  uint8_t source_registers; /* 32-bit registers read, for register-file interference */
+  uint32_t rank;          /* place in its region's issue order, from 0 */
+  uint8_t approx;         /* enum ts_code_approx: special functions, division */
+  uint8_t control;        /* enum ts_code_control */
+  uint16_t spilled_words; /* of a thread, stored to local memory and as many loaded before it */
 };
 
 struct ts_code {

@@ -52,6 +52,7 @@ struct ts__code_table {
   uint32_t *address_leader;
   uint32_t *same_as; /* by register: the one that holds the same value in its region, or itself */
   uint32_t *region_end; /* by block: one past the last block of its region */
+  uint32_t *guard;      /* by instruction: the branch that is its predicate, or TS_NONE */
   bool *has_own_offset; /* such an address takes an addition more */
 };
 
@@ -81,6 +82,10 @@ int ts__code_find_folds(struct ts__code_table *table);
 
 /* --- code_regions.c */
 int ts__code_find_regions(struct ts__code_table *table);
+
+/* --- code_guards.c, after the regions and the order */
+/* Marks branches at which lanes part and meet, and makes predicates uses of what is done under them. */
+int ts__code_find_guards(struct ts__code_table *table);
 
 /* --- code_address.c, after the regions */
 int ts__code_find_addresses(struct ts__code_table *table);
@@ -129,9 +134,14 @@ void ts__code_leave_block(struct ts__code_values *values); /* nothing is alive a
 
 /* --- code_schedule.c */
 bool ts__code_is_ordered(enum ts_op op); /* inline assembly that keeps its place among its like */
-/* Ranks, and the most words that are alive at once. */
+/* Most words that are alive at once. */
+struct ts__code_peaks {
+  uint32_t words;
+  uint32_t words_beside_wgmma; /* when a wgmma is issued, its accumulators included */
+};
+/* Ranks, and the peaks. */
 int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *values,
-                        uint32_t *peak_words);
+                        struct ts__code_peaks *peaks);
 
 /* --- code_length.c */
 /* Machine instructions by class. */
@@ -140,7 +150,12 @@ void ts__code_count(const struct ts__code_table *table, uint32_t counts[TS_CODE_
 /* --- code_registers.c */
 /* The most a thread can have: 255, and the block's share of the file. */
 uint32_t ts__code_register_limit(const struct ts_function *function);
-void ts__code_registers(const struct ts__code_table *table, uint32_t peak_words,
+void ts__code_registers(struct ts__code_table *table, struct ts__code_peaks peaks,
                         struct ts_code *code);
+
+/* --- code_spills.c */
+/* Where a thread's accumulators go to local memory and come back, when `excess` words are more than
+ * its registers hold. */
+void ts__code_find_spills(struct ts__code_table *table, uint32_t excess, uint32_t limit);
 
 #endif

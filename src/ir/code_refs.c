@@ -277,26 +277,23 @@ static int add_refs(struct renaming *r, uint32_t id, bool is_renamed) {
   const struct ts_insn *insn = &function->insns.data[id];
   struct ts_code_insn *out = &table->insns[id];
   struct ts__code_access accesses[TS__MAX_ACCESSES];
-  uint32_t access_count = ts__code_accesses(function, insn, accesses), source_words = 0;
+  uint32_t access_count = ts__code_accesses(function, insn, accesses);
   out->first_ref = (uint32_t)table->refs.count;
   for (uint32_t k = 0; k < insn->operand_count; k++) {
     const struct ts_operand *operand = ts_insn_operand(function, insn, k);
     if (operand->kind != TS_OPERAND_REG) continue;
     if (push(table, (struct ts_code_ref){operand->index, 1})) return -1;
-    source_words += ts__code_words(function->regs.data[operand->index].type);
   }
   for (uint32_t i = 0; i < access_count; i++) {
     struct ts_code_ref slots = ts__code_slots(table, &accesses[i]);
     if (!accesses[i].is_use && !is_partial(&accesses[i])) continue;
     if (add_current(r, slots, insn->block)) return -1;
-    source_words += slots.count;
   }
   out->use_count = (uint16_t)(table->refs.count - out->first_ref);
   if (insn->dst != TS_NONE && push(table, (struct ts_code_ref){insn->dst, 1})) return -1;
   for (uint32_t i = 0; i < access_count; i++)
     if (accesses[i].is_def && add_definition(r, insn, &accesses[i], is_renamed)) return -1;
   out->def_count = (uint16_t)(table->refs.count - out->first_ref - out->use_count);
-  out->source_registers = source_words < UINT8_MAX ? (uint8_t)source_words : UINT8_MAX;
   return 0;
 }
 

@@ -6,8 +6,9 @@
  * of them is used. */
 #include "ir/code_priv.h"
 
-/* GUESS: arms of the corpus with up to 10 instructions were seen under predicates. */
-enum { MAX_PREDICATED_INSNS = 20 };
+/* MEASURED on ifs of growing length: up to 8 instructions become predicates; accesses to global memory
+ * count less (16 loads, or 9 of a load and a sum each, still do). */
+enum { MAX_PREDICATED_INSNS = 8, MAX_PREDICATED_WITH_GLOBAL = 20 };
 
 /* What arms beside one another compute alike is computed once, where the arms have no other side
  * (guarded stores; MEASURED: with one, as for guarded loads, each arm computes for itself). */
@@ -79,6 +80,7 @@ static const struct ts_insn *terminator(const struct ts_function *function, uint
 
 static bool is_predicable(const struct ts_insn *insn) {
   const struct ts_op_info *info = ts_op_info((enum ts_op)insn->op);
+  if (insn->op == TS_OP_atom_global || insn->op == TS_OP_atom_shared) return false; /* MEASURED */
   return !ts__code_is_ordered((enum ts_op)insn->op) && info->unit != TS_UNIT_CTRL &&
          info->unit != TS_UNIT_MATRIX && !(info->flags & F_COLLECTIVE);
 }
@@ -102,6 +104,7 @@ static bool is_arm(struct region *region, uint32_t block, uint32_t join, bool is
   const struct ts_block *b = &function->blocks.data[block];
   const struct ts_insn *last = terminator(function, block);
   uint32_t count = 0;
+  bool has_global = false;
   if (table->cfg.pred_count[block] != 1 || last->op != TS_OP_br ||
       ts_insn_operand(function, last, 0)->index != join)
     return false;
@@ -112,8 +115,9 @@ static bool is_arm(struct region *region, uint32_t block, uint32_t join, bool is
     table->insns[id].block = region->head;
     if (is_shared) share(region, id);
     count += !(table->insns[id].flags & TS_CODE_FREE);
+    has_global |= insn->op == TS_OP_ld_global || insn->op == TS_OP_st_global;
   }
-  return count <= MAX_PREDICATED_INSNS;
+  return count <= (uint32_t)(has_global ? MAX_PREDICATED_WITH_GLOBAL : MAX_PREDICATED_INSNS);
 }
 
 /* The block at which the small if at the end of `head` is over, or TS_NONE. Its blocks follow one
@@ -139,9 +143,10 @@ static void predicate(struct ts__code_table *table, uint32_t head, uint32_t join
   const struct ts_function *function = table->function;
   const struct ts_block *first = &function->blocks.data[head];
   uint32_t id = first->first_insn + first->insn_count - 1;
-  uint32_t end = function->blocks.data[join].first_insn;
+  uint32_t end = function->blocks.data[join].first_insn, branch = id;
   for (table->insns[id++].flags |= TS_CODE_FREE; id < end; id++) {
     uint16_t op = function->insns.data[id].op;
+    table->guard[id] = branch;
     if (op == TS_OP_br || op == TS_OP_mov) table->insns[id].flags |= TS_CODE_FREE;
   }
 }
@@ -178,7 +183,10 @@ int ts__code_find_regions(struct ts__code_table *table) {
   struct region region = {.table = table};
   table->region_end = ts_new_array(&table->scratch, uint32_t, block_count);
   table->same_as = ts_new_array(&table->scratch, uint32_t, function->regs.count);
-  if (!table->region_end || !table->same_as) return -1;
+  table->guard = ts_new_array(&table->scratch, uint32_t, function->insns.count);
+  if (!table->region_end || !table->same_as || !table->guard) return -1;
+  for (size_t i = 0; i < function->insns.count; i++)
+    table->guard[i] = TS_NONE;
   for (uint32_t i = 0; i < function->regs.count; i++)
     table->same_as[i] = i;
   for (uint32_t head = 0; head < block_count && !region.out_of_memory;) {

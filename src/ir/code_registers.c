@@ -61,16 +61,19 @@ static uint32_t accumulator_words(const struct ts_function *function) {
  * moves registers between its warps starts with what the block's threads can have of the file's
  * 65536, in steps of 8, and no more than what it asks for (MEASURED: 168 for 384 threads, 240 for
  * 256 that ask for 240). */
-void ts__code_registers(const struct ts__code_table *table, uint32_t peak_words,
+void ts__code_registers(struct ts__code_table *table, struct ts__code_peaks peaks,
                         struct ts_code *code) {
   const struct ts_function *function = table->function;
   uint32_t accumulators = accumulator_words(function), asked = most_asked(function);
   uint32_t share = thread_share(function);
-  uint32_t registers = peak_words + (accumulators ? BESIDE_ACCUMULATORS : OTHER_REGISTERS);
+  uint32_t registers = peaks.words + (accumulators ? BESIDE_ACCUMULATORS : OTHER_REGISTERS);
   uint32_t limit = asked && asked < MOST_REGISTERS ? asked : MOST_REGISTERS;
   if (accumulators && registers < accumulators + 26) registers = accumulators + 26;
   if (registers < LEAST_REGISTERS) registers = LEAST_REGISTERS;
   code->spilled_words = registers > limit ? registers - limit : 0;
   code->registers_per_thread = registers < MOST_REGISTERS ? registers : MOST_REGISTERS;
   if (asked) code->registers_per_thread = share < asked ? share : asked;
+  uint32_t kept = peaks.words_beside_wgmma + BESIDE_ACCUMULATORS;
+  if (accumulators && kept < accumulators + 26) kept = accumulators + 26;
+  if (accumulators && kept > limit) ts__code_find_spills(table, kept - limit, limit);
 }

@@ -117,7 +117,7 @@ struct schedule {
   bool *is_issued;            /* by instruction */
   uint32_t *ready_at;         /* by instruction: cycle */
   uint32_t *uses_left;        /* by storage, in this block */
-  uint32_t region, last_block, now, early_words, budget_words, peak_words;
+  uint32_t region, last_block, now, early_words, budget_words, peak_words, wgmma_words;
   bool out_of_memory;
 };
 
@@ -497,6 +497,9 @@ static void take_registers(struct schedule *s, uint32_t id) {
   }
   if (v->live_words + s->early_words > s->peak_words)
     s->peak_words = v->live_words + s->early_words;
+  uint16_t op = s->function->insns.data[id].op;
+  if (op >= TS_OP_wgmma_ss && op <= TS_OP_wgmma_sp_rs && v->live_words > s->wgmma_words)
+    s->wgmma_words = v->live_words;
 }
 
 /* --- choosing */
@@ -684,7 +687,7 @@ static void find_written(struct schedule *s) {
 }
 
 int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *values,
-                        uint32_t *peak_words) {
+                        struct ts__code_peaks *peaks) {
   struct schedule s = {.table = table,
                        .function = table->function,
                        .values = values,
@@ -708,6 +711,6 @@ int ts__code_find_order(struct ts__code_table *table, struct ts__code_values *va
     ts_vec_free(&s.loads[space], s.allocator);
     ts_vec_free(&s.stores[space], s.allocator);
   }
-  *peak_words = s.peak_words;
+  *peaks = (struct ts__code_peaks){s.peak_words, s.wgmma_words};
   return s.out_of_memory ? -1 : 0;
 }

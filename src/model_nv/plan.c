@@ -309,14 +309,21 @@ static enum ts_status run_l2(struct ts_model_nv *model, struct ts__plan *hot,
   return TS_OK;
 }
 
-/* Spills go to local memory, whose traffic is not modelled: the time is too short, maybe by far. */
+static bool has_charged_spills(const struct ts_code *code) {
+  for (uint32_t i = 0; i < code->insn_count; i++)
+    if (code->insns[i].spilled_words) return true;
+  return false;
+}
+
+/* Spills go to local memory. Only those of accumulators are modelled: of others the estimate is not
+ * sure, and the time may be too short. */
 static void tell_spills(struct ts_model_nv *model, const struct ts__plan *plan) {
   char message[256];
   if (!plan->registers_are_estimated || plan->code->spilled_words <= SURE_SPILL_WORDS) return;
-  snprintf(
-      message, sizeof message,
-      "%s wants about %u registers a thread more than it can have: it spills, which takes longer than this time",
-      plan->record->function->name, plan->code->spilled_words);
+  snprintf(message, sizeof message,
+           "%s wants about %u registers a thread more than it can have: it spills%s",
+           plan->record->function->name, plan->code->spilled_words,
+           has_charged_spills(plan->code) ? "" : ", which takes longer than this time");
   struct ts_diag diag = {.code = TS_DIAG_TIME_SPILLS,
                          .message = message,
                          .function = plan->record->function->name,

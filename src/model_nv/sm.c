@@ -95,6 +95,12 @@ void ts__define(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts_
   }
 }
 
+/* A predicate that guards an instruction takes longer than one that is an operand. */
+static double guard_cycles(const struct ts__sm *sm, const struct ts_code_insn *insn, uint32_t use) {
+  if (!(insn->control & TS_CODE_GUARDED) || use + 1 < insn->use_count) return 0;
+  return sm->timing[TS_TIMING_guard_latency] - sm->timing[TS_TIMING_alu_latency];
+}
+
 /* When the op's operands are there. wgmma reads its accumulator in the tensor core's own order. */
 static void find_candidate(struct ts__sm *sm, struct ts__warp_state *warp) {
   const struct ts__op *op = &warp->ops[warp->pc];
@@ -107,8 +113,9 @@ static void find_candidate(struct ts__sm *sm, struct ts__warp_state *warp) {
     uint32_t count = op->kind == TS__OP_WGMMA && use->count > 8 ? 1 : use->count;
     for (uint32_t i = 0; i < count; i++) {
       const struct ts__ready *ready = &warp->ready[use->first + i];
-      if (ready->cycle <= warp->candidate) continue;
-      warp->candidate = ready->cycle;
+      double cycle = ready->cycle > 0 ? ready->cycle + guard_cycles(sm, insn, u) : 0;
+      if (cycle <= warp->candidate) continue;
+      warp->candidate = cycle;
       warp->candidate_stall = ready->stall;
     }
   }
@@ -249,11 +256,27 @@ static void loop_back(struct ts__sm *sm, struct ts__warp_state *warp, double cyc
   warp->loop_cycle = warp->next_cycle;
 }
 
+/* Where lanes may part, the branch itself, and at the end of each side the meeting: when lanes have
+ * parted, those that are through wait for the others, or go to the other side. */
+static double meet_cycles(const struct ts__sm *sm, const struct ts_code_insn *insn,
+                          const struct ts__op *op) {
+  const double *timing = sm->timing;
+  if (!(insn->control & TS_CODE_MEETS)) return 0;
+  if (insn->op == TS_OP_cbr)
+    return timing[TS_TIMING_branch_meet] + (op->aux2 == 0 ? timing[TS_TIMING_branch_cycles] : 0);
+  bool is_apart = op->lanes < TS__WARP_LANES, has_else = insn->control & TS_CODE_HAS_ELSE;
+  return (is_apart ? timing[TS_TIMING_branch_apart] : 0) +
+         (is_apart && has_else ? 0 : timing[TS_TIMING_branch_meet]);
+}
+
 static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                         enum ts_stall *stall) {
-  bool is_free =
-      op->insn < sm->code->insn_count && (sm->code->insns[op->insn].flags & TS_CODE_FREE) != 0;
-  double start = is_free ? warp->candidate : issue_only(sm, warp, 1, stall);
+  static const struct ts_code_insn none = {0};
+  const struct ts_code_insn *insn =
+      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : &none;
+  bool is_free = (insn->flags & TS_CODE_FREE) != 0;
+  double cycles = meet_cycles(sm, insn, op);
+  double start = is_free && cycles == 0 ? warp->candidate : issue_only(sm, warp, cycles, stall);
   if (op->aux) loop_back(sm, warp, start);
   return start;
 }
@@ -565,6 +588,22 @@ static bool defer(struct ts__sm *sm, struct ts__warp_state *warp) {
   return true;
 }
 
+/* Before an op for which registers are lacking the warp goes to local memory, and back to the queue. */
+static bool spill(struct ts__sm *sm, struct ts__warp_state *warp) {
+  const struct ts__op *op = &warp->ops[warp->pc];
+  uint32_t words = op->insn < sm->code->insn_count ? sm->code->insns[op->insn].spilled_words : 0;
+  bool is_due = words && !warp->has_spilled;
+  warp->has_spilled = is_due;
+  if (!is_due) return false;
+  if (warp->candidate > warp->next_cycle)
+    warp->sum->stall_cycles[warp->candidate_stall] += warp->candidate - warp->next_cycle;
+  double done = ts__do_spill(sm, warp, words);
+  warp->sum->stall_cycles[TS_STALL_LSU] += done - warp->candidate;
+  warp->next_cycle = warp->candidate = done;
+  warp->candidate_stall = TS_STALL_LSU;
+  return true;
+}
+
 /* Carries out the op; false when the warp waits for others. */
 static bool execute(struct ts__sm *sm, struct ts__warp_state *warp) {
   const struct ts__op *op = &warp->ops[warp->pc];
@@ -615,7 +654,7 @@ static enum ts_status run_warps(struct ts__sm *sm) {
         TS_TRY(end_warp(sm, warp)); /* another block's warp may take the slot */
         break;
       }
-      if (defer(sm, warp)) {
+      if (defer(sm, warp) || spill(sm, warp)) {
         goes_on = false;
       } else if (execute(sm, warp)) {
         warp->pc++;

@@ -59,6 +59,7 @@ struct ts__warp_state {
   uint16_t warp;  /* of its block */
   uint8_t sub;    /* sub-partition */
   bool is_waiting;
+  bool has_spilled;   /* for the op that comes next */
   double next_cycle;  /* it could issue from here on, were everything free */
   double candidate;   /* and this is when operands are there */
   double asked_cycle; /* the first candidate of the op, before others were served */
@@ -111,7 +112,7 @@ struct ts__sm {
   struct ts__server issue[TS__SUB_PARTITIONS];
   struct ts__server pipe[TS__SUB_PARTITIONS][TS__PIPE_COUNT];
   struct ts__server mma[TS__SUB_PARTITIONS], lsu_sub[TS__SUB_PARTITIONS];
-  struct ts__server tensor, lsu, shared, tag, l2, dram, tma, atomic, fetch, cluster;
+  struct ts__server tensor, lsu, shared, local, tag, l2, dram, tma, atomic, fetch, cluster;
   bool unpacks_floats; /* mma.sync of 8-bit floats is two of f16 */
   struct ts__l1 *l1;
   struct ts__under_way under_way;
@@ -145,6 +146,8 @@ double ts__do_shared(struct ts__sm *sm, struct ts__warp_state *warp, const struc
                      enum ts_stall *stall);
 /* From when on L1 takes a read of L2. */
 double ts__l1_room_cycle(const struct ts__sm *sm);
+/* So many words of each thread are stored, and as many loaded: answers when these are there. */
+double ts__do_spill(struct ts__sm *sm, struct ts__warp_state *warp, uint32_t words);
 double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                      enum ts_stall *stall);
 double ts__do_copy(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,

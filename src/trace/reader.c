@@ -198,7 +198,8 @@ static struct ts_code_insn get_code_insn(const uint8_t *at) {
                                .block = ts__get_u32(at + 20),
                                .rank = ts__get_u32(at + 24),
                                .approx = at[28],
-                               .source_registers = at[29]};
+                               .control = at[29],
+                               .spilled_words = ts__get_u16(at + 30)};
 }
 
 /* The table of the function's insn_count instructions; NULL when the file states none. */

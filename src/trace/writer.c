@@ -166,8 +166,8 @@ static void put_code_insn(struct payload *payload, const struct ts_code_insn *in
   at = ts__put_u32(at, insn->block);
   at = ts__put_u32(at, insn->rank);
   at = ts__put_u8(at, insn->approx);
-  at = ts__put_u8(at, insn->source_registers);
-  ts__put_u16(at, 0);
+  at = ts__put_u8(at, insn->control);
+  ts__put_u16(at, insn->spilled_words);
 }
 
 /* One instruction for each of the function's. */

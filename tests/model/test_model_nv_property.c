@@ -353,6 +353,62 @@ START_TEST(test_swaps) {
 }
 END_TEST
 
+/* --- branches and local memory */
+
+/* Cycles of a round, one block. */
+static double round_cycles(const char *pattern, const char *part, uint32_t threads) {
+  char text[4096];
+  double cycles[2];
+  for (uint32_t i = 0; i < 2; i++) {
+    struct timed t;
+    kernel_text(text, sizeof text, pattern, (const char *[]){part});
+    sample_open(&t, text, 8 * (i + 1));
+    cycles[i] = finish_cycles(&t, 1, threads);
+  }
+  return (cycles[1] - cycles[0]) / 8;
+}
+
+/* Some of a warp's lanes do something. */
+#define SIDE_LOOP                                                                                  \
+  SAMPLE_HEAD "region r1 in r0 head b1\nregion r2 in r1 head b1\nb0 in r0:\n" SAMPLE_START         \
+              "br b1\nb1 in r1:\n%20 = lt u32 %4, $A\ncbr %20, b2, b3, b3\nb2 in r2:\n"            \
+              "atom.global u32 %0, %4, 1 {scale=4, reduce=add, order=0, scope=1}\nbr b3\n"         \
+              "b3 in r1:\n%9 = add u32 %9, 1\n%8 = lt u32 %9, %1\ncbr %8, b1, b4, b4\n"            \
+              "b4 in r0:\nexit\n}\n"
+
+/* A warp whose lanes part at a branch takes longer than one whose lanes stay together. */
+START_TEST(test_parting) {
+  struct ts_machine machine;
+  ts_machine_default(&machine);
+  double apart = round_cycles(SIDE_LOOP, "16", 32) - round_cycles(SIDE_LOOP, "32", 32);
+  ck_assert_double_eq_tol(apart, machine.timing[TS_TIMING_branch_apart], 1);
+}
+END_TEST
+
+#define TURNS                                                                                      \
+  SAMPLE_LOOP("array a0 f32 256\n", "",                                                            \
+              "wgmma.fence\n"                                                                      \
+              "wgmma.ss f32 f16 0x4000004000010000, 0x4000004000010400, a0, 0, 1 {m=64, n=256, "   \
+              "k=16, b_dtype=f16, a_major=1, b_major=1, scale_a=1, scale_b=1}\n"                   \
+              "wgmma.ss f32 f16 0x4000004000010000, 0x4000004000010400, a0, $A, 1 {m=64, n=256, "  \
+              "k=16, b_dtype=f16, a_major=1, b_major=1, scale_a=1, scale_b=1}\n"                   \
+              "wgmma.commit\nwgmma.wait 0\n",                                                      \
+              "%40 = ld.local f32 a0, 0\nst.global f32 %0, %2, %40 {scale=4}\n")
+
+/* Two accumulators that take turns at the registers: each change stores 128 words and the excess of
+ * 256 + 26 over 255, at the rate of stores. */
+START_TEST(test_taking_turns) {
+  enum { CHANGES = 2, WARPS = 4, WORDS = 128 + 256 + 26 - 255, LINE_BYTES = 128 };
+  struct ts_machine machine;
+  ts_machine_default(&machine);
+  double least =
+      CHANGES * WARPS * WORDS * LINE_BYTES / machine.timing[TS_TIMING_l2_write_bytes_per_cycle];
+  double more = round_cycles(TURNS, "128", 128) - round_cycles(TURNS, "0", 128);
+  ck_assert_double_ge(more, 0.85 * least);
+  ck_assert_double_le(more, 1.1 * least);
+}
+END_TEST
+
 /* --- barriers over all blocks */
 
 static double barrier_cycles(const char *barrier, enum ts_timing_id constant) {
@@ -584,7 +640,7 @@ END_TEST
 int main(void) {
   return RUN_TESTS("property", test_constants, test_dram_bytes, test_dram_turns, test_cold_writes,
                    test_conflicts, test_permuted_warps, test_more_sms, test_first_wave,
-                   test_scattered_atomics, test_swaps, test_wide_barriers, test_equal_spans,
-                   test_missing_constants, test_unneeded_constants, test_every_op_has_a_cost,
-                   test_cut_streams);
+                   test_scattered_atomics, test_swaps, test_parting, test_taking_turns,
+                   test_wide_barriers, test_equal_spans, test_missing_constants,
+                   test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams);
 }

@@ -150,7 +150,6 @@ START_TEST(test_fragments) {
   ck_assert_uint_lt(insns[4].rank, insns[3].rank);
   ck_assert_uint_lt(insns[3].rank, insns[6].rank);
   ck_assert_uint_eq(insns[1].m, 4);
-  ck_assert_uint_eq(insns[3].source_registers, 4 + 4 + 2);
   const struct ts_code_ref *first = &f.code.refs[insns[3].first_ref];
   const struct ts_code_ref *second = &f.code.refs[insns[6].first_ref];
   ck_assert_uint_eq(insns[3].use_count, 3);
@@ -200,6 +199,69 @@ START_TEST(test_spills) {
   estimate(&f, WGMMA_INTO("128", "256"));
   ck_assert_uint_eq(f.code.registers_per_thread, 240);
   ck_assert_uint_eq(f.code.spilled_words, 0);
+  close_fixture(&f);
+}
+END_TEST
+
+#define PRODUCT(at)                                                                                \
+  "wgmma.ss f32 f16 0, 0, a0, " at ", 0 {m=64, n=256, k=16, b_dtype=f16, a_major=1, "              \
+  "b_major=1, scale_a=1, scale_b=1}\n"
+
+/* Two accumulators of 128 words in 240 registers take turns: at each change one goes to local memory
+ * and the other comes from it, with the excess. */
+START_TEST(test_turns) {
+  struct fixture f;
+  const uint32_t excess = 256 + 26 - 240;
+  estimate(&f, "array a0 f32 256\nb0 in r0:\nsetmaxnreg 240 {increase=1}\n" PRODUCT("0")
+                   PRODUCT("0") PRODUCT("128") PRODUCT("128") "wgmma.commit\nwgmma.wait 0\nexit\n");
+  ck_assert_uint_eq(f.code.insns[1].spilled_words, 128 + excess);
+  ck_assert_uint_eq(f.code.insns[2].spilled_words, 0);
+  ck_assert_uint_eq(f.code.insns[3].spilled_words, 128 + excess);
+  ck_assert_uint_eq(f.code.insns[4].spilled_words, 0);
+  close_fixture(&f);
+}
+END_TEST
+
+#define SIDE_BY_LANE(side)                                                                         \
+  "region r1 in r0 head b0\nb0 in r0:\n%2 = sreg s32 {which=tid.x}\n%3 = lt s32 %2, 9\n"           \
+  "cbr %3, b1, b2, b2\nb1 in r1:\n" side "br b2\nb2 in r0:\nexit\n"
+#define MUL(to, from) to " = mul s32 " from ", %2\n"
+#define MULS MUL("%5", "%4") MUL("%6", "%5") MUL("%7", "%6") MUL("%8", "%7")
+#define MORE_MULS MUL("%9", "%8") MUL("%10", "%9") MUL("%11", "%10") MUL("%12", "%11")
+
+/* What a short side does to memory waits for the predicate, its last use; lanes do not part. */
+START_TEST(test_guard) {
+  struct fixture f;
+  estimate(&f, SIDE_BY_LANE("st.global s32 %1, %2, 5 {scale=4}\n"));
+  const struct ts_code_insn *store = &f.code.insns[3];
+  ck_assert_uint_ne(f.code.insns[2].flags & TS_CODE_FREE, 0);
+  ck_assert_uint_eq(f.code.insns[2].control, 0);
+  ck_assert_uint_eq(store->control, TS_CODE_GUARDED);
+  ck_assert_uint_eq(f.code.refs[store->first_ref + store->use_count - 1].first, 3);
+  close_fixture(&f);
+}
+END_TEST
+
+/* A side with an atomic is behind a branch, whose lanes meet at the side's end. */
+START_TEST(test_meeting) {
+  struct fixture f;
+  estimate(&f, SIDE_BY_LANE("atom.global s32 %1, %2, 5 {scale=4, reduce=add, order=0, scope=1}\n"));
+  ck_assert_uint_eq(f.code.insns[2].flags & TS_CODE_FREE, 0);
+  ck_assert_uint_eq(f.code.insns[2].control, TS_CODE_GUARDED | TS_CODE_MEETS);
+  ck_assert_uint_eq(f.code.insns[3].control, 0);
+  ck_assert_uint_eq(f.code.insns[4].control, TS_CODE_MEETS);
+  close_fixture(&f);
+}
+END_TEST
+
+/* Eight instructions are predicates, nine are a branch. */
+START_TEST(test_longest_guarded) {
+  struct fixture f;
+  estimate(&f, SIDE_BY_LANE(MUL("%4", "%2") MULS MORE_MULS "st.shared s32 0, %2, %12 {scale=4}\n"));
+  ck_assert_uint_eq(f.code.insns[2].control, TS_CODE_GUARDED | TS_CODE_MEETS);
+  close_fixture(&f);
+  estimate(&f, SIDE_BY_LANE(MUL("%4", "%2") MULS "st.shared s32 0, %2, %8 {scale=4}\n"));
+  ck_assert_uint_eq(f.code.insns[2].control, 0);
   close_fixture(&f);
 }
 END_TEST
@@ -259,6 +321,10 @@ int main(void) {
   tcase_add_test(tests, test_wgmma_wait);
   tcase_add_test(tests, test_registers);
   tcase_add_test(tests, test_spills);
+  tcase_add_test(tests, test_turns);
+  tcase_add_test(tests, test_guard);
+  tcase_add_test(tests, test_meeting);
+  tcase_add_test(tests, test_longest_guarded);
   tcase_add_test(tests, test_setmaxnreg);
   tcase_add_test(tests, test_no_memory);
   suite_add_tcase(suite, tests);

@@ -29,7 +29,8 @@ static const struct ts_code_insn code_insns[2] = {
      .block = 1,
      .rank = 7,
      .approx = 1,
-     .source_registers = 9},
+     .control = 9,
+     .spilled_words = 300},
     {.op = OP_WAIT, .first_ref = 3},
 };
 static const struct ts_code code = {.insns = code_insns,
