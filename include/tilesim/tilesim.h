@@ -253,6 +253,7 @@ struct ts_time_launch {
   const char *occupancy_limit; /* resource that bounds blocks_per_sm */
   double wave_count;
   double cycles, kernel_us, cold_us; /* without the cost of an empty kernel */
+  double clock_mhz;                  /* mean over the launch; lower while tensor cores work */
   double prologue_cycles, steady_cycles, epilogue_cycles;
   struct ts_time_share units[TS_TIME_UNITS]; /* busy share, 0 .. 1 */
   uint32_t unit_count;

@@ -135,8 +135,9 @@ static void print_work(const struct ts_time_launch *launch) {
   char flop[32], rate[32], intensity[32], share[32], l2[32], dram[32];
   double seconds = launch->kernel_us * 1e-6;
   struct bound bound = find_bound(launch);
-  printf("  cycles     %.0f; first block: prologue %.0f, steady %.0f, epilogue %.0f\n",
-         launch->cycles, launch->prologue_cycles, launch->steady_cycles, launch->epilogue_cycles);
+  printf("  cycles     %.0f at %.0f MHz\n", launch->cycles, launch->clock_mhz);
+  printf("  phases     of the first block: prologue %.0f, steady %.0f, epilogue %.0f\n",
+         launch->prologue_cycles, launch->steady_cycles, launch->epilogue_cycles);
   printf("  traffic    L2 %sB, %.1f %% hits; DRAM %sB\n", scaled(launch->l2_bytes, l2),
          100 * launch->l2_hit_rate, scaled(launch->dram_bytes, dram));
   if (launch->flop > 0 && seconds > 0)
@@ -321,10 +322,11 @@ static void json_launch(FILE *stream, const struct ts_time_launch *launch) {
   cli_json_text(stream, launch->occupancy_limit);
   json_number(stream, "waves", launch->wave_count);
   fprintf(stream,
-          ",\n     \"cycles\": %.9g, \"kernel_us\": %.9g, \"cold_us\": %.9g, \"phases\": "
+          ",\n     \"cycles\": %.9g, \"clock_mhz\": %.6g, \"kernel_us\": %.9g, \"cold_us\": %.9g, "
+          "\"phases\": "
           "{\"prologue\": %.6g, \"steady\": %.6g, \"epilogue\": %.6g}",
-          launch->cycles, launch->kernel_us, launch->cold_us, launch->prologue_cycles,
-          launch->steady_cycles, launch->epilogue_cycles);
+          launch->cycles, launch->clock_mhz, launch->kernel_us, launch->cold_us,
+          launch->prologue_cycles, launch->steady_cycles, launch->epilogue_cycles);
   fprintf(stream, ",\n     \"limiting_unit\": \"%s\", \"units\": ", launch->limiting_unit);
   json_shares(stream, launch->units, launch->unit_count);
   fprintf(stream, ", \"is_latency_bound\": %s", cli_is_latency_bound(launch) ? "true" : "false");

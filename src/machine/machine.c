@@ -230,6 +230,7 @@ static const struct {
     {"cycles", 0, 1e9},
     {"us", 0, 1e9},
     {"ratio", 0, 1e3},
+    {"share", 1e-2, 1},
 };
 
 static enum ts_status check_bounds(struct reader *r, size_t i, double value) {
@@ -306,11 +307,24 @@ static enum ts_status load(struct ts_ctx *ctx, const char *directory, const char
                            uint32_t depth, const struct ts_machine_listener *listener,
                            struct ts_machine *machine);
 
+static const struct ts__machine_text *find_text(const char *name);
+static const char *full_name(const char *name);
+static bool ends_in_mach(const char *name);
+
+static bool is_known(const struct reader *r, const char *name) {
+  char path[PATH_BYTES];
+  int length =
+      snprintf(path, sizeof path, "%s/%s.mach", r->directory ? r->directory : ".", full_name(name));
+  return find_text(full_name(name)) || strchr(name, '/') || ends_in_mach(name) ||
+         (length > 0 && length < PATH_BYTES && ts_file_exists(path));
+}
+
 /* What the file does not state of timing is guessed to be as on the machine it is like. */
 static enum ts_status inherit(struct reader *r, struct ts_machine *machine) {
   struct ts_machine base;
   char value[32], source[64];
   if (r->depth == LIKE_LIMIT) return FAIL(r, "machines are like each other in a circle");
+  if (!is_known(r, r->like)) return FAIL(r, "like: there is no machine \"%s\"", r->like);
   TS_TRY(load(r->ctx, r->directory, r->like, r->depth + 1, NULL, &base));
   snprintf(source, sizeof source, "as on %s", base.name);
   for (size_t i = 0; i < TS_TIMING_COUNT; i++) {

@@ -32,6 +32,7 @@ static uint32_t by_registers(const struct ts_machine *m, const struct ts_block_n
 
 static uint32_t by_shared(const struct ts_machine *m, const struct ts_block_needs *needs) {
   if (needs->shared_bytes > m->max_shared_bytes_per_block) return 0;
+  if (m->shared_reserved_bytes_per_block > m->shared_bytes_per_sm) return 0;
   uint64_t bytes = round_up(needs->shared_bytes + m->shared_reserved_bytes_per_block,
                             m->shared_granularity_bytes);
   return bytes ? (uint32_t)(m->shared_bytes_per_sm / bytes) : UINT32_MAX;

@@ -68,6 +68,7 @@ struct ts_launch_report {
   double wave_count;
   double cycles;             /* first block's start to last block's end */
   double kernel_us, cold_us; /* with the launch cost of an empty kernel left out */
+  double clock_mhz;          /* mean over the launch, hot */
   double prologue_cycles, steady_cycles, epilogue_cycles; /* of the simulated SM's first block */
   double utilisation[TS_MODEL_UNIT_COUNT]; /* busy share, 0 .. 1, of the chip over the launch */
   enum ts_model_unit limiting_unit;

@@ -148,6 +148,7 @@ enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__pla
                                  struct ts_launch_report *report) {
   const struct ts__launch_record *record = plan->record;
   const uint32_t *block = record->launch->block;
+  double clock_mhz = ts__clock_mhz(model, plan, result);
   uint64_t slots = (uint64_t)model->machine->sm_count * plan->occupancy.blocks_per_sm;
   *report = (struct ts_launch_report){
       .function = record->function->name,
@@ -160,14 +161,14 @@ enum ts_status ts__report_launch(struct ts_model_nv *model, const struct ts__pla
       .occupancy_limit = ts_resource_name(plan->occupancy.limit),
       .wave_count = (double)record->block_count / (double)slots,
       .cycles = result->end_cycle,
-      .kernel_us = result->end_cycle / ts__clock_mhz(model, plan, result),
+      .kernel_us = result->end_cycle / clock_mhz,
+      .clock_mhz = clock_mhz,
       .prologue_cycles = result->first_wait_end,
       .steady_cycles = result->last_loop_end > result->first_wait_end
                            ? result->last_loop_end - result->first_wait_end
                            : 0,
-      .epilogue_cycles = result->first_block_end > result->last_loop_end
-                             ? result->first_block_end - result->last_loop_end
-                             : 0,
+      .epilogue_cycles =
+          fmax(0, result->first_block_end - fmax(result->last_loop_end, result->first_wait_end)),
       .event_count = record->event_count,
       .simulated_block_count = plan->sm_block_count};
   find_work(model, plan, report);

@@ -266,6 +266,34 @@ def check_overruled(checks, folder):
     del os.environ["TILESIM_MACHINES"]
 
 
+def check_edited_machine(checks, folder):
+    """A machine file that says what cannot be."""
+    with open("machines/h200-sxm.mach", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    path = os.path.join(folder, "edited.mach")
+
+    def edited(start, text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(text if line.startswith(start) else line for line in lines) + "\n")
+        return path
+
+    for key in ("tensor_clock", "tensor_clock_few", "tensor_clock_long", "tensor_clock_full"):
+        for value in ("0", "1000"):
+            checks.expect_error(2, f"{key}: {value} is out of range", "time", "traces/gemm_seed", "--machine",
+                                edited(key + " ", f"{key} {value} share MEASURED a test"))
+    checks.expect_error(2, "edited.mach:", "time", SMALL[0], "--machine", edited("profile", "profile nv\nlike nosuch"))
+    checks.expect_error(2, "does not fit", "time", SMALL[0], "--machine",
+                        edited("shared_reserved", f"shared_reserved_bytes_per_block {2**64 - 1} bytes GUESS a test"))
+
+
+def check_launches(checks):
+    """Phases are parts of the time, and the clock is that of the times."""
+    for case in ("traces/softmax", "traces/gemm_seed", "traces/layernorm"):
+        launch = checks.json("time", case)["launches"][0]
+        checks.expect(sum(launch["phases"].values()) <= launch["cycles"], f"{case}: {launch['phases']}")
+        checks.expect(abs(launch["cycles"] / launch["clock_mhz"] / launch["kernel_us"] - 1) < 1e-4, f"{case}: clock")
+
+
 def check_errors(checks):
     checks.expect_error(2, "which case folder?", "time")
     checks.expect_error(2, "there is no such folder", "time", "traces/nonesuch")
@@ -292,10 +320,12 @@ def main():
     checks = Checks(os.path.abspath(parser.parse_args().tilesim))
     check_text(checks)
     check_json(checks)
+    check_launches(checks)
     with tempfile.TemporaryDirectory() as folder:
         check_files(checks, folder)
         check_compare(checks, folder)
         check_overruled(checks, folder)
+        check_edited_machine(checks, folder)
         check_resume_refused(checks, folder)
         check_resume_damaged(checks, folder)
         check_resume_memory(checks, folder)

@@ -152,7 +152,8 @@ START_TEST(test_ranges) {
   check_fault("132 SMs", "0 SMs", 6, "sm_count: 0 is too small; the least is 1");
   for (int i = 0; i < TS_TIMING_COUNT; i++) {
     bool is_rate = strstr(ts_timing_unit((enum ts_timing_id)i), "/") != NULL ||
-                   !strcmp(ts_timing_unit((enum ts_timing_id)i), "MHz");
+                   !strcmp(ts_timing_unit((enum ts_timing_id)i), "MHz") ||
+                   !strcmp(ts_timing_unit((enum ts_timing_id)i), "share"); /* of the clock */
     check_constant(i, "0", is_rate ? TS_BAD_INPUT : TS_OK);
     check_constant(i, "1", TS_OK);
     check_constant(i, "1e13", TS_BAD_INPUT);
@@ -181,11 +182,16 @@ START_TEST(test_like) {
                               "sm_clock 1000 MHz DOC a data sheet", &machine),
                    TS_OK);
   ck_assert(machine.timing[TS_TIMING_l2_latency] != machine.timing[TS_TIMING_l2_latency]);
+  ck_assert_int_eq(load_lines(&x, "./test_machine.unknown.mach",
+                              "name y\nprofile nv_sm90\nlike nosuch", "", &machine),
+                   TS_BAD_INPUT);
   ck_assert_int_eq(load_lines(&x, "./test_machine.circle.mach",
                               "name y\nprofile nv_sm90\nlike ./test_machine.circle.mach", "",
                               &machine),
                    TS_BAD_INPUT);
-  ck_assert_ptr_nonnull(strstr(x.diags.items.data[0].message, "in a circle"));
+  ck_assert_ptr_nonnull(
+      strstr(x.diags.items.data[0].message, "like: there is no machine \"nosuch\""));
+  ck_assert_ptr_nonnull(strstr(x.diags.items.data[1].message, "in a circle"));
   end(&x);
 }
 END_TEST
