@@ -161,7 +161,7 @@ static bool is_plausible(const struct compare_variant *variant) {
     double value = *number_at(&copy, i);
     if (!isfinite(value) || value < 0) return false;
   }
-  return copy.kernel_us > 0 && copy.kernel_us_cold > 0 && copy.uncertainty > 0;
+  return copy.kernel_us > 0 && copy.kernel_us_cold > 0;
 }
 
 bool compare_read(struct compare_variant *variant, const char *line) {

@@ -44,6 +44,10 @@ struct ts__cost {
 bool ts__cost_find(const struct ts_machine *machine, const struct ts_code_insn *insn,
                    struct ts__cost *cost);
 
+/* Multiply-adds per cycle relative to dense ones of 16-bit operands: 8-bit twice, tf32 half, f64 a
+ * quarter, and twice as many where half of a factor is zero. */
+double ts__matrix_rate(const struct ts_code_insn *insn);
+
 /* TS_UNSUPPORTED when the machine lacks a constant that the program needs. Fills model->unverified. */
 enum ts_status ts__check_constants(struct ts_model_nv *model);
 
@@ -124,7 +128,9 @@ struct ts__stream {
   const struct ts__node *nodes;
   const struct ts__access *accesses;
   const struct ts__copy_op *copies;
-  double mac_count, flop;
+  double mac_count;
+  double half_mac_count; /* products of 16-bit operands that take the tensor cores as long */
+  double flop;
 };
 
 struct ts__block_record {

@@ -67,7 +67,7 @@ static void builder_clear(struct ts__block_builder *builder) {
   }
   builder->nodes.count = builder->keys.count = 0;
   builder->accesses.count = builder->copies.count = 0;
-  builder->mac_count = builder->flop = 0;
+  builder->mac_count = builder->half_mac_count = builder->flop = 0;
   builder->has_sent = builder->has_received = false;
   if (builder->table) memset(builder->table, 0, builder->table_size * sizeof *builder->table);
   ts_arena_free(&builder->arena);
@@ -490,9 +490,12 @@ static bool is_wgmma(uint16_t op) {
 }
 
 static enum ts_status matrix_event(struct ts_model_nv *model, struct ts__block_builder *builder,
-                                   struct ts__warp_builder *warp, const struct ts_event *event,
-                                   struct ts__op *op) {
+                                   const struct ts_code *code, struct ts__warp_builder *warp,
+                                   const struct ts_event *event, struct ts__op *op) {
+  bool is_known = event->insn < code->insn_count;
   builder->mac_count += event->work;
+  builder->half_mac_count +=
+      is_known ? event->work / ts__matrix_rate(&code->insns[event->insn]) : event->work;
   if (is_wgmma(event->op)) {
     op->kind = TS__OP_WGMMA;
     TS_TRY(ts__find_group(model, builder, TS_SYNC_WGMMA_GROUP, (uint16_t)(event->warp & ~3u),
@@ -549,7 +552,7 @@ static enum ts_status warp_event(struct ts_model_nv *model, struct ts__block_bui
   case TS_EVENT_COPY: TS_TRY(copy_event(model, code, builder, warp, event, footprint, &op)); break;
   case TS_EVENT_ARRIVE: TS_TRY(arrive_event(model, code, builder, warp, event, &op)); break;
   case TS_EVENT_WAIT: TS_TRY(wait_event(model, builder, event, &op)); break;
-  case TS_EVENT_MATRIX: TS_TRY(matrix_event(model, builder, warp, event, &op)); break;
+  case TS_EVENT_MATRIX: TS_TRY(matrix_event(model, builder, code, warp, event, &op)); break;
   case TS_EVENT_BRANCH:
     op.kind = TS__OP_BRANCH;
     op.aux =

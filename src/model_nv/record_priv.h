@@ -46,7 +46,7 @@ struct ts__block_builder {
   TS_VEC(struct ts__access) accesses;
   TS_VEC(struct ts__copy_op) copies;
   struct ts_arena arena; /* lane addresses */
-  double mac_count, flop;
+  double mac_count, half_mac_count, flop;
   bool has_sent, has_received;
 };
 

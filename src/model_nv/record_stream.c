@@ -200,6 +200,7 @@ static enum ts_status add_stream(struct ts_model_nv *model, struct ts__launch_re
                               .node_count = (uint32_t)builder->nodes.count,
                               .copy_count = (uint32_t)builder->copies.count,
                               .mac_count = builder->mac_count,
+                              .half_mac_count = builder->half_mac_count,
                               .flop = builder->flop + 2 * builder->mac_count};
   TS_TRY(copy_ops(model, builder, &stream));
   TS_TRY(copy_accesses(model, builder, &stream));

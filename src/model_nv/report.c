@@ -112,8 +112,12 @@ static void find_work(struct ts_model_nv *model, const struct ts__plan *plan,
                       struct ts_launch_report *report) {
   const struct ts__launch_record *record = plan->record;
   const struct ts__l2_totals *totals = &plan->totals;
-  for (uint32_t b = 0; b < record->block_count; b++)
-    report->flop += record->streams.data[record->blocks[b].stream].flop;
+  double half_flop = 0; /* of 16-bit operands, in the time that these take at the peak */
+  for (uint32_t b = 0; b < record->block_count; b++) {
+    const struct ts__stream *stream = &record->streams.data[record->blocks[b].stream];
+    report->flop += stream->flop;
+    half_flop += stream->flop - 2 * stream->mac_count + 2 * stream->half_mac_count;
+  }
   report->l2_bytes = (double)(totals->read_sectors + totals->write_sectors) * TS__SECTOR_BYTES;
   report->dram_bytes =
       (double)(totals->dram_read_sectors + totals->dram_write_sectors) * TS__SECTOR_BYTES;
@@ -121,6 +125,7 @@ static void find_work(struct ts_model_nv *model, const struct ts__plan *plan,
     report->l2_hit_rate = 1 - (double)totals->dram_read_sectors / (double)totals->read_sectors;
   double seconds = report->kernel_us * 1e-6, clock = ts__constant(model, TS_TIMING_sm_clock) * 1e6;
   double peak = 2 * peak_macs(model) * clock * model->machine->sm_count;
+  if (half_flop > 0) peak *= report->flop / half_flop;
   double footprint = (double)totals->footprint_bytes;
   double bandwidth = ts__constant(model, TS_TIMING_dram_read_bytes_per_us) * 1e6;
   report->peak_flop_share = seconds > 0 ? report->flop / seconds / peak : 0;

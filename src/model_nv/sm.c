@@ -515,7 +515,9 @@ static void account(struct ts__sm *sm, struct ts__warp_state *warp, double befor
   if (warp->next_cycle <= before_cycle) return; /* costs nothing: whoever uses it waits */
   if (candidate > before_cycle) sum->stall_cycles[candidate_stall] += candidate - before_cycle;
   if (start > candidate) sum->stall_cycles[stall ? stall : TS_STALL_ISSUE] += start - candidate;
-  if (warp->next_cycle > start) sum->issue_cycles += warp->next_cycle - start;
+  if (warp->next_cycle > start) sum->issue_cycles += warp->next_cycle - start - warp->held_cycles;
+  sum->stall_cycles[warp->held_stall] += warp->held_cycles;
+  warp->held_cycles = 0;
 }
 
 static void later(double cycle, enum ts_stall reason, double *start, enum ts_stall *stall) {

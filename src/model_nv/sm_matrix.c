@@ -3,14 +3,13 @@
 
 #include "num/dtype.h"
 
-/* Multiply-adds per cycle relative to 16-bit operands: 8-bit twice, tf32 half, f64 an eighth ... */
-static double operand_rate(const struct ts_code_insn *insn) {
-  uint32_t bits = ts_dtype_bits((enum ts_dtype)insn->dtype2);
-  return bits ? 16.0 / bits : 1;
-}
-
 static bool is_sparse(uint16_t op) {
   return op == TS_OP_mma_sp || op == TS_OP_wgmma_sp_ss || op == TS_OP_wgmma_sp_rs;
+}
+
+double ts__matrix_rate(const struct ts_code_insn *insn) {
+  uint32_t bits = ts_dtype_bits((enum ts_dtype)insn->dtype2);
+  return (bits ? 16.0 / bits : 1) * (is_sparse(insn->op) ? 2 : 1);
 }
 
 static bool is_float8(const struct ts_code_insn *insn) {
@@ -55,8 +54,8 @@ double ts__do_mma(struct ts__sm *sm, struct ts__warp_state *warp, const struct t
   struct ts__server *issue = &sm->issue[warp->sub], *tensor = &sm->mma[warp->sub];
   bool is_unpacked = sm->unpacks_floats && is_float8(insn);
   double macs = (double)insn->m * insn->n * insn->k, latency = sm->timing[TS_TIMING_mma_latency];
-  if (is_sparse(insn->op)) macs /= 2;
-  double rate = sm->timing[TS_TIMING_mma_macs_per_cycle] * (is_unpacked ? 1 : operand_rate(insn));
+  double rate =
+      sm->timing[TS_TIMING_mma_macs_per_cycle] * (is_unpacked ? 1 : ts__matrix_rate(insn));
   double interval = macs / rate, start = warp->candidate;
   if (issue->free_cycle > start) start = issue->free_cycle, *stall = TS_STALL_ISSUE;
   if (tensor->free_cycle > start) start = tensor->free_cycle, *stall = TS_STALL_TENSOR;
@@ -74,8 +73,7 @@ double ts__do_mma(struct ts__sm *sm, struct ts__warp_state *warp, const struct t
 static double wgmma_interval(const struct ts__sm *sm, const struct ts_code_insn *insn,
                              bool is_register_a) {
   double macs = (double)insn->m * insn->n * insn->k;
-  if (is_sparse(insn->op)) macs /= 2;
-  double interval = macs / (sm->timing[TS_TIMING_wgmma_macs_per_cycle] * operand_rate(insn));
+  double interval = macs / (sm->timing[TS_TIMING_wgmma_macs_per_cycle] * ts__matrix_rate(insn));
   double floor = is_register_a ? sm->timing[TS_TIMING_wgmma_floor_rs]
                                : sm->timing[TS_TIMING_wgmma_floor_ss] +
                                      insn->n * sm->timing[TS_TIMING_wgmma_floor_ss_per_n];
@@ -145,7 +143,7 @@ double ts__do_tcgen05(struct ts__sm *sm, struct ts__warp_state *warp, const stru
   if (issue->free_cycle > warp->candidate) *stall = TS_STALL_ISSUE;
   double start = ts__serve(issue, warp->candidate, 1);
   double macs = op->payload;
-  double interval = macs / (sm->timing[TS_TIMING_tcgen05_macs_per_cycle] * operand_rate(insn));
+  double interval = macs / (sm->timing[TS_TIMING_tcgen05_macs_per_cycle] * ts__matrix_rate(insn));
   double begun = ts__serve(&sm->tensor, start, interval);
   warp->next_cycle = start + sm->timing[TS_TIMING_tcgen05_issue];
   warp->last_async = begun + interval + sm->timing[TS_TIMING_tcgen05_latency];

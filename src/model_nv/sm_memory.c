@@ -9,8 +9,9 @@
 #include <math.h>
 
 enum {
-  FIRST_TOUCH_CYCLES = 800, /* GUESS: after a block's start its accesses are first ones */
-  IN_STEP_CYCLES = 4000     /* GUESS: from the launch on the SMs do the same at the same time */
+  STORE_BACKLOG_CYCLES = 512, /* GUESS: what the queue of stores holds */
+  FIRST_TOUCH_CYCLES = 800,   /* GUESS: after a block's start its accesses are first ones */
+  IN_STEP_CYCLES = 4000       /* GUESS: from the launch on the SMs do the same at the same time */
 };
 
 /* A warp instruction goes to the load/store unit: an issue slot, and one more when its address has
@@ -240,6 +241,14 @@ static double atomic_cycles(const struct ts__sm *sm, const struct ts__block_stat
   return cycles < crowded ? crowded : cycles;
 }
 
+/* The warp goes on at the cycle, if that is later. */
+static void hold(struct ts__warp_state *warp, double cycle, enum ts_stall stall) {
+  if (cycle <= warp->next_cycle) return;
+  warp->held_cycles = cycle - warp->next_cycle;
+  warp->held_stall = (uint8_t)stall;
+  warp->next_cycle = cycle;
+}
+
 /* A loop of compare-and-swap loads the word first, and the warp waits for the answer. Once is enough
  * for all lanes whose value does not raise the word; nearly all are such, the more so when the launch
  * has run before. */
@@ -256,7 +265,7 @@ static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct 
   double done = sm->atomic.free_cycle + sm->timing[TS_TIMING_atomic_latency];
   if (is_swap(sm, access)) {
     done += sm->timing[TS_TIMING_l2_latency];
-    warp->next_cycle = done;
+    hold(warp, done, TS_STALL_LONG);
   }
   if (sm->atomic.free_cycle + drain > sm->drain_cycle)
     sm->drain_cycle = sm->atomic.free_cycle + drain;
@@ -301,11 +310,7 @@ double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struc
     double done =
         write_l2(sm, block, store_cycles(sm, block, access, &lines), outcome->sector_count, tagged);
     /* Stores wait in a queue of the SM; a full one holds the warp back. */
-    double backlog = done - 512;
-    if (backlog > warp->next_cycle) {
-      warp->next_cycle = backlog;
-      *stall = TS_STALL_BANDWIDTH;
-    }
+    hold(warp, done - STORE_BACKLOG_CYCLES, TS_STALL_BANDWIDTH);
     ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, done, access->bytes);
   }
   return issued;

@@ -66,7 +66,9 @@ struct ts__warp_state {
   double told_cycle;  /* end of its last span */
   uint8_t candidate_stall;
   uint32_t next_waiter;
-  double loop_cycle; /* when it came to its last back edge */
+  double loop_cycle;  /* when it came to its last back edge */
+  double held_cycles; /* after issue, by what its last op has to wait for */
+  uint8_t held_stall;
   double last_async; /* completion of the latest of its cp.async or tcgen05 */
   struct ts__ready *ready;
   struct ts__role_sum *sum;

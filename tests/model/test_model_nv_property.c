@@ -637,10 +637,53 @@ START_TEST(test_cut_streams) {
 }
 END_TEST
 
+/* --- what is told */
+
+/* The peak is that of the operands' type: tensor cores that are never idle are near it with any. */
+START_TEST(test_peak_of_type) {
+  static const char *const types[][4] = {{"f32", "f16", "16", "b_dtype=f16"},
+                                         {"f32", "tf32", "8", "b_dtype=tf32"},
+                                         {"f32", "e4m3", "32", "b_dtype=e4m3"},
+                                         {"s32", "s8", "32", "b_dtype=s8"}};
+  static const char pattern[] = SAMPLE_LOOP(
+      "array a0 $A 64\n", "wgmma.fence\n",
+      "wgmma.ss $A $B 0x4000004000010000, 0x4000004000010400, a0, 0, 1 {m=64, n=128, k=$C, $D, "
+      "a_major=1, b_major=1, scale_a=1, scale_b=1}\n",
+      "wgmma.commit\nwgmma.wait 0\n%40 = ld.local $A a0, 0\n");
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    struct timed t;
+    char text[4096];
+    kernel_text(text, sizeof text, pattern, types[i]);
+    sample_open(&t, text, 400);
+    enum ts_status status = timed_run(&t, 132, 128);
+    if (status != TS_OK) ck_abort_msg("%s", kernel_message(&t.kernel, 0));
+    const struct ts_launch_report *launch = &t.report->launches[0];
+    ck_assert_msg(launch->peak_flop_share > 0.75 && launch->peak_flop_share <= 1, "%s: %.3f",
+                  types[i][1], launch->peak_flop_share);
+    timed_end(&t);
+  }
+}
+END_TEST
+
+/* A warp that a full queue of stores holds back waits; it does not issue. */
+START_TEST(test_held_stores) {
+  static const char text[] =
+      SAMPLE_LOOP("", "%28 = mul u32 %3, 8192\n%29 = add u32 %28, %2\n",
+                  "%30 = fma u32 %9, 256, %29\nst.global u32 %0, %30, %2 {scale=16}\n", "");
+  struct timed t;
+  sample_open(&t, text, 32);
+  ck_assert_int_eq(timed_run(&t, 1056, 256), TS_OK);
+  const struct ts_role_report *role = &t.report->launches[0].roles[0];
+  ck_assert_double_gt(role->stall_cycles[TS_STALL_BANDWIDTH], 4 * role->issue_cycles);
+  timed_end(&t);
+}
+END_TEST
+
 int main(void) {
   return RUN_TESTS("property", test_constants, test_dram_bytes, test_dram_turns, test_cold_writes,
                    test_conflicts, test_permuted_warps, test_more_sms, test_first_wave,
                    test_scattered_atomics, test_swaps, test_parting, test_taking_turns,
                    test_wide_barriers, test_equal_spans, test_missing_constants,
-                   test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams);
+                   test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams,
+                   test_peak_of_type, test_held_stores);
 }
