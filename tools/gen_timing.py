@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes what docs/timing.md says in figures: the H200's constants, and tables of mechanisms, families, rankings and
-the worst cases.
+"""Writes what docs/timing.md says in figures: the H200's constants, and tables of mechanisms, families, rankings, held-out
+sets and the worst cases.
 
 usage: gen_timing.py [--build FOLDER] [--accuracy FILE]
 
-Runs test_model_nv_mechanism of the build folder, and reads what `accuracy.py --json FILE` has written. A table
+Runs test_model_nv_mechanism of the build folder, and reads the ratchet and what `accuracy.py --json FILE` has written. A table
 stands between `<!-- NAME -->` and `<!-- end -->`; causes in the table of the worst cases are kept by case. A constant's
 value follows its name: `name` 1.5.
 """
@@ -21,6 +21,12 @@ import accuracy  # noqa: E402
 MACHINE = os.path.join(accuracy.ROOT, "machines", "h200-sxm.mach")
 PAGE = os.path.join(accuracy.ROOT, "docs", "timing.md")
 WORST_COUNT = 10
+# Sets that were measured before the model timed them: title, key of the ratchet, first run (MAPE of all, GEMM, cold).
+HELD_OUT = (
+    ("first", "holdout", (10.0, 6.7, 13.0)),
+    ("second", "holdout2", (21.5, 7.0, 16.4)),
+    ("third", "holdout3", (9.7, 7.7, 9.0)),
+)
 # The rows of the mechanism table, (title, row of the test) in the order shown.
 MECHANISMS = (
     ("FADD, dependent", "fadd_chain"),
@@ -101,6 +107,25 @@ def mechanism_table(build):
         yield f"| {title} | `{name}` | {measured:g} | {model:g} | {ratio:.2f} |"
 
 
+def held_out_table(ratchet):
+    yield "| set | kernels | first run: MAPE % | GEMM | cold | now: MAPE % | GEMM | cold |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for title, key, first in HELD_OUT:
+        now = [ratchet[key][name] for name in ("MAPE all", "MAPE GEMM", "MAPE all, cold")]
+        cells = [title, str(ratchet[key]["timed cases"]), *(f"{x:.1f}" for x in (*first, *now))]
+        yield f"| {' | '.join(cells)} |"
+
+
+def held_out_ranking_table(ratchet):
+    yield "| set | variants of | Kendall's tau | regret of the pick % |"
+    yield "|---|---|---|---|"
+    for title, key, _ in HELD_OUT:
+        for name, tau in ratchet[key].items():
+            problem = name.removeprefix("tau ")
+            if problem != name and problem.split()[-1] not in ("ws", "nows", "sm80"):
+                yield f"| {title} | {problem} | {tau:.2f} | {ratchet[key]['regret ' + problem]:.1f} |"
+
+
 def with_constants(page):
     """The page with the machine's values behind the names of constants."""
     with open(MACHINE, encoding="utf-8") as file:
@@ -171,6 +196,10 @@ def main():
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     tables = {"mechanisms": lambda old: mechanism_table(os.path.abspath(options.build))}
+    with open(accuracy.RATCHET, encoding="utf-8") as file:
+        ratchet = json.load(file)
+    tables["heldout"] = lambda old: held_out_table(ratchet)
+    tables["heldout_rankings"] = lambda old: held_out_ranking_table(ratchet)
     if options.accuracy:
         with open(options.accuracy, encoding="utf-8") as file:
             content = json.load(file)
