@@ -20,7 +20,7 @@ static void describe(struct ts__code_table *table, uint32_t id) {
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
   struct ts_code_insn *out = &table->insns[id];
-  uint64_t unused;
+  uint64_t columns, unused;
   out->op = insn->op;
   out->dtype = insn->dtype;
   out->lanes = insn->lanes;
@@ -31,6 +31,9 @@ static void describe(struct ts__code_table *table, uint32_t id) {
   out->k = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_k, 0);
   if (insn->op == TS_OP_ldmatrix) out->m = (uint16_t)ts_insn_attr(function, insn, TS_ATTR_num, 1);
   if (insn->op == TS_OP_stmatrix) out->m = (uint16_t)(insn->operand_count - 2);
+  if (insn->op == TS_OP_tmem_alloc &&
+      ts__code_constant(function, ts_insn_operand(function, insn, 1), &columns))
+    out->n = (uint16_t)columns;
   if (ts_insn_attr(function, insn, TS_ATTR_approx, 0))
     out->approx = function->fast_math || ts_insn_attr(function, insn, TS_ATTR_ftz, 0)
                       ? TS_CODE_APPROX_FLUSH

@@ -61,10 +61,11 @@ struct ts_code_ref {
 };
 
 struct ts_code_insn {
-  uint16_t op;                   /* enum ts_op */
-  uint8_t dtype, lanes, dtype2;  /* as in ts_insn */
-  uint8_t flags;                 /* enum ts_code_flag */
-  uint16_t m, n, k;              /* mma, wgmma: shape; ldmatrix, stmatrix: m = matrices */
+  uint16_t op;                  /* enum ts_op */
+  uint8_t dtype, lanes, dtype2; /* as in ts_insn */
+  uint8_t flags;                /* enum ts_code_flag */
+  uint16_t m, n,
+      k; /* mma, wgmma: shape; ldmatrix, stmatrix: m = matrices; tmem.alloc: n = columns */
   uint16_t use_count, def_count; /* refs[first_ref ..]: the uses, then the definitions */
   uint32_t first_ref;
   uint32_t

@@ -143,6 +143,7 @@ struct ts__launch_record {
   const struct ts_trace_launch *launch;
   const struct ts_trace_function *function;
   uint32_t block_count;
+  uint32_t barrier_count; /* named barriers of a block, up to the highest that is used */
   struct ts__block_record *blocks;
   TS_VEC(struct ts__stream) streams;
   uint64_t event_count;

@@ -16,12 +16,22 @@ enum {
   SAMPLE_LINES = 1u << 22 /* lines that the L2 pass looks at, about */
 };
 
+/* Of a block. A kernel that allocates again what it has freed has all there are at most. */
+static uint32_t tensor_columns(const struct ts_model_nv *model, const struct ts_code *code) {
+  uint32_t columns = 0, limit = model->machine->tensor_columns_per_sm;
+  for (uint32_t i = 0; i < code->insn_count && columns < limit; i++)
+    if (code->insns[i].op == TS_OP_tmem_alloc) columns += code->insns[i].n;
+  return columns < limit ? columns : limit;
+}
+
 static enum ts_status find_occupancy(struct ts_model_nv *model, struct ts__plan *plan) {
   const struct ts_trace_launch *launch = plan->record->launch;
   struct ts_block_needs needs = {
       .threads = launch->block[0] * launch->block[1] * launch->block[2],
       .registers_per_thread = plan->registers_per_thread,
       .shared_bytes = launch->dynamic_shared_bytes + plan->code->static_shared_bytes,
+      .barriers = plan->record->barrier_count,
+      .tensor_columns = tensor_columns(model, plan->code),
       .cluster_blocks = launch->cluster[0] * launch->cluster[1] * launch->cluster[2]};
   plan->occupancy = ts_occupancy_find(model->machine, &needs);
   if (plan->occupancy.blocks_per_sm > 0) return TS_OK;

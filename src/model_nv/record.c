@@ -12,7 +12,12 @@
 #include <string.h>
 
 #define RECORD_LIMIT_BYTES (UINT64_C(1) << 30)
-enum { THREAD_LIMIT = 4096, MESSAGE_BYTES = 256, RANKS_PER_OP = 16 /* a file may have others */ };
+enum {
+  THREAD_LIMIT = 4096,
+  MESSAGE_BYTES = 256,
+  NAMED_BARRIERS = 16, /* of a block. PTX ISA, bar */
+  RANKS_PER_OP = 16    /* a file may have others */
+};
 
 /* --- memory and messages */
 
@@ -413,11 +418,21 @@ static enum ts_status close_group(struct ts_model_nv *model, struct ts__block_bu
   return TS_OK;
 }
 
+static enum ts_status find_barrier(struct ts_model_nv *model, struct ts__block_builder *builder,
+                                   const struct ts_event *event, uint32_t *node) {
+  struct ts__launch_record *record = &model->launches[event->launch];
+  struct ts__node_key key = {
+      .sync_kind = TS_SYNC_BARRIER, .object = event->sync_object, .phase = event->sync_phase};
+  if (event->sync_object >= NAMED_BARRIERS)
+    return ts__bad_event(model, event, "barrier %u, but a block has %d", event->sync_object,
+                         NAMED_BARRIERS);
+  if (event->sync_object >= record->barrier_count) record->barrier_count = event->sync_object + 1;
+  return ts__find_node(model, builder, key, TS_STALL_BARRIER, node);
+}
+
 static enum ts_status arrive_event(struct ts_model_nv *model, const struct ts_code *code,
                                    struct ts__block_builder *builder, struct ts__warp_builder *warp,
                                    const struct ts_event *event, struct ts__op *op) {
-  struct ts__node_key key = {
-      .sync_kind = event->sync_kind, .object = event->sync_object, .phase = event->sync_phase};
   op->kind = TS__OP_ARRIVE;
   op->payload = TS__NO_NODE;
   switch ((enum ts_sync_kind)event->sync_kind) {
@@ -425,7 +440,7 @@ static enum ts_status arrive_event(struct ts_model_nv *model, const struct ts_co
   case TS_SYNC_BULK_GROUP:
   case TS_SYNC_WGMMA_GROUP: return close_group(model, builder, warp, event);
   case TS_SYNC_BARRIER:
-    TS_TRY(ts__find_node(model, builder, key, TS_STALL_BARRIER, &op->payload));
+    TS_TRY(find_barrier(model, builder, event, &op->payload));
     builder->nodes.data[op->payload].expected++;
     builder->nodes.data[op->payload].arriving_warps++;
     return TS_OK;
@@ -468,10 +483,10 @@ static enum ts_status wait_event(struct ts_model_nv *model, struct ts__block_bui
   op->payload = TS__NO_NODE;
   op->aux = event->sync_kind;
   struct ts__node_key key = {
-      .sync_kind = event->sync_kind, .object = event->sync_object, .phase = event->sync_phase};
+      .sync_kind = TS_SYNC_MBARRIER, .object = event->sync_object, .phase = event->sync_phase};
   switch ((enum ts_sync_kind)event->sync_kind) {
   case TS_SYNC_BARRIER:
-    TS_TRY(ts__find_node(model, builder, key, TS_STALL_BARRIER, &op->payload));
+    TS_TRY(find_barrier(model, builder, event, &op->payload));
     return check_phase(model, builder, event, op->payload);
   case TS_SYNC_MBARRIER:
     if (event->sync_phase == UINT32_MAX) return TS_OK; /* a fresh mbarrier: no phase */
@@ -492,10 +507,8 @@ static bool is_wgmma(uint16_t op) {
 static enum ts_status matrix_event(struct ts_model_nv *model, struct ts__block_builder *builder,
                                    const struct ts_code *code, struct ts__warp_builder *warp,
                                    const struct ts_event *event, struct ts__op *op) {
-  bool is_known = event->insn < code->insn_count;
   builder->mac_count += event->work;
-  builder->half_mac_count +=
-      is_known ? event->work / ts__matrix_rate(&code->insns[event->insn]) : event->work;
+  builder->half_mac_count += event->work / ts__matrix_rate(&code->insns[event->insn]);
   if (is_wgmma(event->op)) {
     op->kind = TS__OP_WGMMA;
     TS_TRY(ts__find_group(model, builder, TS_SYNC_WGMMA_GROUP, (uint16_t)(event->warp & ~3u),

@@ -665,6 +665,36 @@ START_TEST(test_peak_of_type) {
 }
 END_TEST
 
+/* Named barriers and columns of tensor memory bound occupancy as threads and registers do. */
+START_TEST(test_scarce_resources) {
+  static const struct {
+    const char *body, *machine, *limit;
+    uint32_t blocks_per_sm;
+  } cases[] = {
+      {"bar.sync 0, 0\n", "h200-sxm", "blocks", 32}, /* 64 barriers an SM */
+      {"bar.sync 3, 0\n", "h200-sxm", "barriers", 16},
+      {"bar.sync 15, 0\n", "a100", "barriers", 4},
+      {"tmem.alloc s1, 32\n", "b200", "tensor memory", 16}, /* 512 columns an SM */
+      {"tmem.alloc s1, 256\n", "b200", "tensor memory", 2},
+      {"tmem.alloc s1, 512\ntmem.dealloc 0, 512\ntmem.alloc s1, 256\n", "b200", "tensor memory", 1},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct timed t;
+    char text[4096];
+    kernel_text(text, sizeof text, SAMPLE_LOOP("", "", "", "$A"), (const char *[]){cases[i].body});
+    sample_open(&t, text, 1);
+    t.kernel.launch.dynamic_shared_bytes = 1088;
+    struct kernel *k = &t.kernel;
+    ck_assert_int_eq(ts_machine_load(&k->ctx, "machines", cases[i].machine, &k->machine), TS_OK);
+    enum ts_status status = timed_run(&t, 4, 32);
+    if (status != TS_OK) ck_abort_msg("%s", kernel_message(k, 0));
+    ck_assert_str_eq(t.report->launches[0].occupancy_limit, cases[i].limit);
+    ck_assert_uint_eq(t.report->launches[0].blocks_per_sm, cases[i].blocks_per_sm);
+    timed_end(&t);
+  }
+}
+END_TEST
+
 /* A warp that a full queue of stores holds back waits; it does not issue. */
 START_TEST(test_held_stores) {
   static const char text[] =
@@ -685,5 +715,5 @@ int main(void) {
                    test_scattered_atomics, test_swaps, test_parting, test_taking_turns,
                    test_wide_barriers, test_equal_spans, test_missing_constants,
                    test_unneeded_constants, test_every_op_has_a_cost, test_cut_streams,
-                   test_peak_of_type, test_held_stores);
+                   test_peak_of_type, test_scarce_resources, test_held_stores);
 }
