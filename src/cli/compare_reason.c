@@ -109,6 +109,11 @@ static bool tell_occupancy(const struct compare_variant *variant,
   return true;
 }
 
+/* What grew by more than the variant loses was made up by something else. */
+static const char *made_up(double growth_us, double loss_us) {
+  return growth_us > 1.5 * loss_us ? ", less elsewhere" : "";
+}
+
 void compare_reason(const struct compare_variant *variant, const struct compare_variant *best,
                     char *text, size_t capacity_bytes) {
   enum { BOUND_PERCENT = 60 }; /* a unit that is busier than that sets the pace */
@@ -124,7 +129,8 @@ void compare_reason(const struct compare_variant *variant, const struct compare_
   double pace_us = (variant->kernel_us - variant->launch_us) * BOUND_PERCENT / 100;
   bool is_bound = unit && unit->us > pace_us && unit_growth > 0.2 * loss_us;
   if (is_bound) {
-    snprintf(item, sizeof item, "%s busy %.1f us longer", unit->name, unit_growth);
+    snprintf(item, sizeof item, "%s busy %.1f us longer%s", unit->name, unit_growth,
+             made_up(unit_growth, loss_us));
     used = append(text, used, capacity_bytes, "; ", item);
     if (tell_bytes(variant, best, unit->name, item, sizeof item))
       used = append(text, used, capacity_bytes, ": ", item);
@@ -135,8 +141,8 @@ void compare_reason(const struct compare_variant *variant, const struct compare_
   if (stall) {
     bool is_work = strcmp(stall->name, "issuing") == 0;
     snprintf(item, sizeof item,
-             is_work ? "%s %.1f us longer: more instructions" : "%s: waits %.1f us longer",
-             stall->name, stall_growth);
+             is_work ? "more instructions: %s %.1f us longer%s" : "%s: waits %.1f us longer%s",
+             stall->name, stall_growth, made_up(stall_growth, loss_us));
     used = append(text, used, capacity_bytes, "; ", item);
   }
   if (tell_occupancy(variant, best, item, sizeof item))
