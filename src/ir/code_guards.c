@@ -9,17 +9,14 @@ static bool is_uniform(const struct ts_function *function, const struct ts_opera
   return operand->kind != TS_OPERAND_REG || function->regs.data[operand->index].is_uniform;
 }
 
-/* Does a branch lead back to the block? */
-static bool is_loop_head(const struct ts__code_table *table, uint32_t block) {
+/* The blocks that a branch at the end of a round leads back to. */
+static void find_loop_heads(const struct ts__code_table *table, bool *is_head) {
   const struct ts_function *function = table->function;
-  for (uint32_t i = block; i < function->blocks.count; i++) {
-    const struct ts_block *b = &function->blocks.data[i];
-    uint32_t last = b->first_insn + b->insn_count - 1;
-    if (table->insns[last].flags & TS_CODE_BACKEDGE &&
-        ts_insn_operand(function, &function->insns.data[last], 0)->index == block)
-      return true;
+  for (uint32_t id = 0; id < function->insns.count; id++) {
+    const struct ts_insn *insn = &function->insns.data[id];
+    if (insn->op == TS_OP_br && table->insns[id].flags & TS_CODE_BACKEDGE)
+      is_head[ts_insn_operand(function, insn, 0)->index] = true;
   }
-  return false;
 }
 
 /* The lane that elect chose issues copies and arrivals. GUESS: what the constants of those were measured
@@ -30,14 +27,15 @@ static bool is_elected(const struct ts__code_table *table, const struct ts_opera
   return setter && setter->op == TS_OP_elect;
 }
 
-static void describe_branch(struct ts__code_table *table, uint32_t id) {
+static void describe_branch(struct ts__code_table *table, const bool *is_head, uint32_t id) {
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
   if (is_uniform(function, ts_insn_operand(function, insn, 0))) return;
   struct ts_code_insn *out = &table->insns[id];
   if (out->flags & TS_CODE_FREE) return;
   out->control |= TS_CODE_GUARDED;
-  if (is_loop_head(table, insn->block) || is_elected(table, ts_insn_operand(function, insn, 0)))
+  if (out->flags & TS_CODE_BACKEDGE || is_head[insn->block] ||
+      is_elected(table, ts_insn_operand(function, insn, 0)))
     return;
   uint32_t other = ts_insn_operand(function, insn, 2)->index;
   uint32_t join = ts_insn_operand(function, insn, 3)->index;
@@ -96,12 +94,14 @@ int ts__code_find_guards(struct ts__code_table *table) {
   const struct ts_function *function = table->function;
   uint32_t count = (uint32_t)table->refs.count;
   struct ts_code_ref *old = ts_new_array(&table->scratch, struct ts_code_ref, count + 1u);
-  if (!old) return -1;
+  bool *is_head = ts_new_array(&table->scratch, bool, function->blocks.count);
+  if (!old || !is_head) return -1;
+  find_loop_heads(table, is_head);
   for (uint32_t i = 0; i < count; i++)
     old[i] = table->refs.data[i];
   table->refs.count = 0;
   for (uint32_t id = 0; id < function->insns.count; id++) {
-    if (function->insns.data[id].op == TS_OP_cbr) describe_branch(table, id);
+    if (function->insns.data[id].op == TS_OP_cbr) describe_branch(table, is_head, id);
     if (copy_refs(table, old, id)) return -1;
   }
   return 0;

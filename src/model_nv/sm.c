@@ -258,13 +258,14 @@ static void loop_back(struct ts__sm *sm, struct ts__warp_state *warp, double cyc
 
 /* Where lanes may part, the branch itself, and at the end of each side the meeting: when lanes have
  * parted, those that are through wait for the others, or go to the other side. */
-static double meet_cycles(const struct ts__sm *sm, const struct ts_code_insn *insn,
-                          const struct ts__op *op) {
+static double meet_cycles(const struct ts__sm *sm, const struct ts__warp_state *warp,
+                          const struct ts_code_insn *insn, const struct ts__op *op) {
   const double *timing = sm->timing;
   if (!(insn->control & TS_CODE_MEETS)) return 0;
   if (insn->op == TS_OP_cbr)
     return timing[TS_TIMING_branch_meet] + (op->aux2 == 0 ? timing[TS_TIMING_branch_cycles] : 0);
-  bool is_apart = op->lanes < TS__WARP_LANES, has_else = insn->control & TS_CODE_HAS_ELSE;
+  uint32_t lanes = warp->warp + 1u < sm->warps_per_block ? TS__WARP_LANES : sm->last_warp_lanes;
+  bool is_apart = op->lanes < lanes, has_else = insn->control & TS_CODE_HAS_ELSE;
   return (is_apart ? timing[TS_TIMING_branch_apart] : 0) +
          (is_apart && has_else ? 0 : timing[TS_TIMING_branch_meet]);
 }
@@ -275,7 +276,7 @@ static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const st
   const struct ts_code_insn *insn =
       op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : &none;
   bool is_free = (insn->flags & TS_CODE_FREE) != 0;
-  double cycles = meet_cycles(sm, insn, op);
+  double cycles = meet_cycles(sm, warp, insn, op);
   double start = is_free && cycles == 0 ? warp->candidate : issue_only(sm, warp, cycles, stall);
   if (op->aux) loop_back(sm, warp, start);
   return start;
@@ -754,6 +755,7 @@ enum ts_status ts__sm_run(struct ts_model_nv *model, const struct ts__plan *plan
                         .result = result,
                         .unpacks_floats = strcmp(model->machine->profile, "nv_sm90") == 0,
                         .warps_per_block = (threads + TS__WARP_LANES - 1) / TS__WARP_LANES};
+  sm->last_warp_lanes = threads - (sm->warps_per_block - 1) * TS__WARP_LANES;
   *result = (struct ts__sm_result){0};
   uint32_t slots = plan->occupancy.blocks_per_sm;
   if (slots > TS__SM_BLOCK_LIMIT || slots * sm->warps_per_block > TS__SM_WARP_LIMIT)

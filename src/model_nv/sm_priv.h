@@ -105,6 +105,7 @@ struct ts__sm {
   uint16_t launch_index;
   struct ts__sm_result *result;
   uint32_t warps_per_block, next_position;
+  uint32_t last_warp_lanes; /* of a block whose threads are no multiple of a warp's */
   struct ts__block_state blocks[TS__SM_BLOCK_LIMIT];
   struct ts__warp_state warps[TS__SM_WARP_LIMIT];
   struct ts__group_state groups[TS__SM_WARP_LIMIT / 4 + 1];

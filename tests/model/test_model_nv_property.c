@@ -376,12 +376,16 @@ static double round_cycles(const char *pattern, const char *part, uint32_t threa
               "b3 in r1:\n%9 = add u32 %9, 1\n%8 = lt u32 %9, %1\ncbr %8, b1, b4, b4\n"            \
               "b4 in r0:\nexit\n}\n"
 
-/* A warp whose lanes part at a branch takes longer than one whose lanes stay together. */
+/* A warp whose lanes part at a branch takes longer than one whose lanes stay together, be they few. */
 START_TEST(test_parting) {
   struct ts_machine machine;
   ts_machine_default(&machine);
   double apart = round_cycles(SIDE_LOOP, "16", 32) - round_cycles(SIDE_LOOP, "32", 32);
   ck_assert_double_eq_tol(apart, machine.timing[TS_TIMING_branch_apart], 1);
+  apart = round_cycles(SIDE_LOOP, "4", 8) - round_cycles(SIDE_LOOP, "8", 8);
+  ck_assert_double_eq_tol(apart, machine.timing[TS_TIMING_branch_apart], 1);
+  double few = round_cycles(SIDE_LOOP, "16", 16) - round_cycles(SIDE_LOOP, "32", 32);
+  ck_assert_double_eq_tol(few, 0, 1);
 }
 END_TEST
 
