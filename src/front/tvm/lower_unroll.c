@@ -128,9 +128,7 @@ static bool follows_variable(enum dependence d) {
   return d == DEPENDS_ON_VARIABLE || d == DEPENDS_ON_SUM;
 }
 
-static bool is_local(const struct tir_buffer *buffer) {
-  return !strncmp(buffer->scope, "local", 5);
-}
+static bool is_local(const char *scope) { return !strncmp(scope, "local", 5); }
 
 /* Local arrays are registers; other memory takes a widened sum, an address, and the access. */
 static void measure_access(struct measure *m, const struct tir_buffer *buffer,
@@ -140,7 +138,7 @@ static void measure_access(struct measure *m, const struct tir_buffer *buffer,
   memcpy(before, m->sizes, sizeof before);
   for (size_t i = 0; i < indices->count; i++)
     where = join(where, measure_expr(m, indices->items[i]));
-  if (is_local(buffer)) {
+  if (is_local(buffer->scope)) {
     memcpy(m->sizes, before, sizeof before);
     m->indexes_arrays |= follows_variable(where.on);
     return;
@@ -160,7 +158,7 @@ static void measure_arguments(struct measure *m, const struct tir_exprs *args) {
   bool has_array = false, has_moving = false;
   for (size_t i = 0; i < args->count; i++) {
     const struct tir_expr *arg = args->items[i];
-    has_array |= arg->kind == TIR_VAR && arg->var->scope && !strncmp(arg->var->scope, "local", 5);
+    has_array |= arg->kind == TIR_VAR && arg->var->scope && is_local(arg->var->scope);
     has_moving |= follows_variable(measure_expr(m, arg).on);
   }
   m->indexes_arrays |= has_array && has_moving;
