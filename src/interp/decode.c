@@ -376,8 +376,7 @@ static bool reduces_globally(const struct decoder *d, const struct ts_insn *insn
 }
 
 static bool is_matrix(uint16_t op) {
-  return op == TS_OP_mma || op == TS_OP_wgmma_ss || op == TS_OP_wgmma_rs || op == TS_OP_mma_sp ||
-         op == TS_OP_wgmma_sp_ss || op == TS_OP_wgmma_sp_rs;
+  return op == TS_OP_mma || op == TS_OP_mma_sp || ts_op_is_wgmma(op);
 }
 
 static bool is_tensor(uint16_t op) {

@@ -5,10 +5,6 @@
  * loop. What is done under a predicate waits for it, longer than for an operand (13 cycles, not 4). */
 #include "ir/code_priv.h"
 
-static bool is_uniform(const struct ts_function *function, const struct ts_operand *operand) {
-  return operand->kind != TS_OPERAND_REG || function->regs.data[operand->index].is_uniform;
-}
-
 /* The blocks that a branch at the end of a round leads back to. */
 static void find_loop_heads(const struct ts__code_table *table, bool *is_head) {
   const struct ts_function *function = table->function;
@@ -30,7 +26,7 @@ static bool is_elected(const struct ts__code_table *table, const struct ts_opera
 static void describe_branch(struct ts__code_table *table, const bool *is_head, uint32_t id) {
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
-  if (is_uniform(function, ts_insn_operand(function, insn, 0))) return;
+  if (ts__is_uniform(function, ts_insn_operand(function, insn, 0))) return;
   struct ts_code_insn *out = &table->insns[id];
   if (out->flags & TS_CODE_FREE) return;
   out->control |= TS_CODE_GUARDED;
@@ -57,7 +53,7 @@ static bool needs_guard(const struct ts__code_table *table, uint32_t id) {
   const struct ts_insn *insn = &function->insns.data[id];
   if (table->guard[id] == TS_NONE || table->insns[id].flags & TS_CODE_FREE) return false;
   const struct ts_insn *branch = &function->insns.data[table->guard[id]];
-  if (is_uniform(function, ts_insn_operand(function, branch, 0))) return false;
+  if (ts__is_uniform(function, ts_insn_operand(function, branch, 0))) return false;
   if (!(ts_op_info((enum ts_op)insn->op)->flags & F_PURE)) return true;
   const struct ts__code_reg *reg = &table->regs[insn->dst];
   bool joins = reg->def_count > 1;

@@ -127,11 +127,6 @@ static void count_memory(const struct ts_code_insn *insn, uint32_t *counts) {
   counts[TS_CODE_CLASS_MEMORY] += bytes > 16 ? (bytes + 15) / 16 : 1;
 }
 
-static bool is_divergent(const struct ts_function *function, const struct ts_insn *insn) {
-  const struct ts_operand *predicate = ts_insn_operand(function, insn, 0);
-  return predicate->kind == TS_OPERAND_REG && !function->regs.data[predicate->index].is_uniform;
-}
-
 static void count_insn(const struct ts__code_table *table, uint32_t id, uint32_t *counts) {
   const struct ts_function *function = table->function;
   const struct ts_insn *insn = &function->insns.data[id];
@@ -164,7 +159,8 @@ static void count_insn(const struct ts__code_table *table, uint32_t id, uint32_t
     counts[TS_CODE_CLASS_CONTROL] += 2;
     return;
   case TS_OP_cbr: /* lanes that part meet again: BSSY, BSYNC */
-    counts[TS_CODE_CLASS_CONTROL] += is_divergent(function, insn) ? 3 : 1;
+    counts[TS_CODE_CLASS_CONTROL] +=
+        ts__is_uniform(function, ts_insn_operand(function, insn, 0)) ? 1 : 3;
     return;
   case TS_OP_sreg:
   case TS_OP_elect: counts[TS_CODE_CLASS_INT]++; return;

@@ -46,7 +46,7 @@ static uint32_t accumulator_words(const struct ts_function *function) {
   struct ts__code_access accesses[TS__MAX_ACCESSES];
   for (size_t i = 0; i < function->insns.count; i++) {
     const struct ts_insn *insn = &function->insns.data[i];
-    if (insn->op < TS_OP_wgmma_ss || insn->op > TS_OP_wgmma_sp_rs) continue;
+    if (!ts_op_is_wgmma(insn->op)) continue;
     uint32_t count = ts__code_accesses(function, insn, accesses);
     for (uint32_t k = 0; k < count; k++) {
       uint64_t words = function->arrays.data[accesses[k].array].size_bytes / 4;

@@ -497,8 +497,7 @@ static void take_registers(struct schedule *s, uint32_t id) {
   }
   if (v->live_words + s->early_words > s->peak_words)
     s->peak_words = v->live_words + s->early_words;
-  uint16_t op = s->function->insns.data[id].op;
-  if (op >= TS_OP_wgmma_ss && op <= TS_OP_wgmma_sp_rs && v->live_words > s->wgmma_words)
+  if (ts_op_is_wgmma(s->function->insns.data[id].op) && v->live_words > s->wgmma_words)
     s->wgmma_words = v->live_words;
 }
 
@@ -667,7 +666,7 @@ static void find_async_arrays(struct schedule *s) {
   struct ts__code_access accesses[TS__MAX_ACCESSES];
   for (size_t id = 0; id < s->function->insns.count; id++) {
     const struct ts_insn *insn = &s->function->insns.data[id];
-    if (insn->op < TS_OP_wgmma_ss || insn->op > TS_OP_wgmma_sp_rs) continue;
+    if (!ts_op_is_wgmma(insn->op)) continue;
     uint32_t count = ts__code_accesses(s->function, insn, accesses);
     for (uint32_t i = 0; i < count; i++)
       s->is_async_array[accesses[i].array] = true;

@@ -10,10 +10,6 @@ struct accumulator {
   uint64_t first_bit;
 };
 
-static bool is_product(const struct ts_insn *insn) {
-  return insn->op >= TS_OP_wgmma_ss && insn->op <= TS_OP_wgmma_sp_rs;
-}
-
 static struct accumulator accumulator(const struct ts_function *function,
                                       const struct ts_insn *insn) {
   struct ts__code_access accesses[TS__MAX_ACCESSES];
@@ -39,7 +35,7 @@ static uint32_t accumulator_words(const struct ts_function *function, const stru
   struct accumulator first = {TS_NONE, 0, 0};
   *last = first;
   for (uint32_t id = block->first_insn; id < block->first_insn + block->insn_count; id++) {
-    if (!is_product(&function->insns.data[id])) continue;
+    if (!ts_op_is_wgmma(function->insns.data[id].op)) continue;
     struct accumulator next = accumulator(function, &function->insns.data[id]);
     if (first.array == TS_NONE) first = next;
     if (!is_same(next, *last) && (words == 0 || !is_same(next, first))) words += next.words;
@@ -59,7 +55,7 @@ static void spill_block(struct ts__code_table *table, const struct ts_block *blo
   bool take_turns = accumulator_words(function, block, &last) + BELOW_ACCUMULATORS > limit;
   bool is_first = true;
   for (uint32_t id = block->first_insn; id < block->first_insn + block->insn_count; id++) {
-    if (!is_product(&function->insns.data[id])) continue;
+    if (!ts_op_is_wgmma(function->insns.data[id].op)) continue;
     struct accumulator next = accumulator(function, &function->insns.data[id]);
     uint32_t words = take_turns && !is_same(next, last) ? excess + next.words
                      : !take_turns && is_first          ? excess

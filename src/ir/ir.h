@@ -66,6 +66,10 @@ struct ts_op_info {
   const char *synopsis;
 };
 const struct ts_op_info *ts_op_info(enum ts_op op);
+/* A product of wgmma; its rows in op.def follow one another. */
+static inline bool ts_op_is_wgmma(uint16_t op) {
+  return op >= TS_OP_wgmma_ss && op <= TS_OP_wgmma_sp_rs;
+}
 const char *ts_attr_text(enum ts_attr_id id);
 
 /* How an attribute's value is written: the kind column of attr.def. */

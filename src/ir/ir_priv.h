@@ -329,4 +329,8 @@ bool ts__is_plain_sum(const struct ts_function *function, const struct ts_insn *
 bool ts__is_plain_product(const struct ts_function *function, const struct ts_insn *insn);
 bool ts__has_ftz(const struct ts_function *function, const struct ts_insn *insn);
 
+/* --- uniform.c */
+/* One value for the warp, as far as ts_analyze_uniform has found. */
+bool ts__is_uniform(const struct ts_function *function, const struct ts_operand *operand);
+
 #endif

@@ -56,8 +56,7 @@ static void find_homes(struct uniform *u) {
   }
 }
 
-static bool operand_is_uniform(const struct ts_function *function,
-                               const struct ts_operand *operand) {
+bool ts__is_uniform(const struct ts_function *function, const struct ts_operand *operand) {
   return operand->kind != TS_OPERAND_REG || function->regs.data[operand->index].is_uniform;
 }
 
@@ -80,7 +79,7 @@ static bool result_is_uniform(const struct ts_function *function, const struct t
     return sreg_is_uniform(ts_insn_attr(function, insn, TS_ATTR_which, TS_SREG_laneid));
   if (flags & (F_VARYING | F_COLLECTIVE)) return false;
   for (uint32_t i = 0; i < insn->operand_count; i++)
-    if (!operand_is_uniform(function, ts_insn_operand(function, insn, i))) return false;
+    if (!ts__is_uniform(function, ts_insn_operand(function, insn, i))) return false;
   return true;
 }
 
@@ -132,7 +131,7 @@ static void mark_regions(struct uniform *u) {
   const struct ts_function *function = u->function;
   for (uint32_t i = 1; i < function->regions.count; i++) {
     const struct ts_insn *head = terminator(function, function->regions.data[i].head);
-    if (!operand_is_uniform(function, ts_insn_operand(function, head, 0))) mark_divergent(u, i);
+    if (!ts__is_uniform(function, ts_insn_operand(function, head, 0))) mark_divergent(u, i);
   }
   for (uint32_t i = 0; i < function->blocks.count; i++) {
     const struct ts_insn *insn = terminator(function, i);

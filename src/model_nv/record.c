@@ -499,17 +499,12 @@ static enum ts_status wait_event(struct ts_model_nv *model, struct ts__block_bui
   }
 }
 
-static bool is_wgmma(uint16_t op) {
-  return op == TS_OP_wgmma_ss || op == TS_OP_wgmma_rs || op == TS_OP_wgmma_sp_ss ||
-         op == TS_OP_wgmma_sp_rs;
-}
-
 static enum ts_status matrix_event(struct ts_model_nv *model, struct ts__block_builder *builder,
                                    const struct ts_code *code, struct ts__warp_builder *warp,
                                    const struct ts_event *event, struct ts__op *op) {
   builder->mac_count += event->work;
   builder->half_mac_count += event->work / ts__matrix_rate(&code->insns[event->insn]);
-  if (is_wgmma(event->op)) {
+  if (ts_op_is_wgmma(event->op)) {
     op->kind = TS__OP_WGMMA;
     TS_TRY(ts__find_group(model, builder, TS_SYNC_WGMMA_GROUP, (uint16_t)(event->warp & ~3u),
                           warp->open_wgmma_group, &op->payload));
