@@ -33,6 +33,13 @@ struct ts__lines {
   uint32_t count;
   uint64_t line[TS__LINES_LIMIT];
 };
+/* Of a lane of AFFINE or LANES. */
+static inline uint64_t ts__lane_address(const struct ts_footprint *footprint, uint32_t lane) {
+  if (footprint->kind == TS_FOOTPRINT_LANES) return footprint->lanes[lane];
+  return footprint->base + (uint64_t)lane * (uint64_t)footprint->lane_stride;
+}
+/* The shift of an instruction, all zero when there is none; shifts are sorted by insn, or NULL. */
+const struct ts_shift *ts__find_shift(const struct ts_shift *shifts, uint32_t count, uint32_t insn);
 /* AFFINE or LANES of at most 128 bytes a lane. shift_bytes is added to every address. */
 void ts__coalesce(const struct ts_footprint *footprint, uint32_t mask, int64_t shift_bytes,
                   struct ts__lines *lines);

@@ -40,22 +40,17 @@ static struct line *find_line(struct contention *c, uint64_t number) {
   }
 }
 
-static uint64_t lane_address(const struct ts_footprint *footprint, uint32_t lane) {
-  if (footprint->kind == TS_FOOTPRINT_LANES) return footprint->lanes[lane];
-  return footprint->base + (uint64_t)(footprint->lane_stride * (int64_t)lane);
-}
-
 /* How many lanes come to the word of the line that most come to. */
 static uint32_t most_lanes(const struct ts__access *access, uint64_t line, int64_t shift_bytes) {
   uint32_t most = 1;
   const struct ts_footprint *footprint = &access->footprint;
   if (footprint->kind == TS_FOOTPRINT_AFFINE && footprint->lane_stride) return 1; /* each its own */
   for (uint32_t rest = access->mask; rest; rest &= rest - 1) {
-    uint64_t address = lane_address(footprint, (uint32_t)__builtin_ctz(rest));
+    uint64_t address = ts__lane_address(footprint, (uint32_t)__builtin_ctz(rest));
     if ((address + (uint64_t)shift_bytes) / TS__LINE_BYTES != line) continue;
     uint32_t same = 0;
     for (uint32_t other = rest; other; other &= other - 1)
-      same += lane_address(footprint, (uint32_t)__builtin_ctz(other)) == address;
+      same += ts__lane_address(footprint, (uint32_t)__builtin_ctz(other)) == address;
     if (same > most) most = same;
   }
   return most;
@@ -83,12 +78,6 @@ static void add_access(struct contention *c, const struct ts__access *access, in
   }
 }
 
-static int64_t shift_of(const struct ts__block_record *record, uint32_t insn) {
-  for (uint32_t i = 0; i < record->shift_count; i++)
-    if (record->shifts[i].insn == insn) return record->shifts[i].bytes;
-  return 0;
-}
-
 static uint64_t count_atomics(const struct ts__stream *stream) {
   uint64_t count = 0;
   for (uint32_t i = 0; i < stream->access_count; i++)
@@ -99,10 +88,13 @@ static uint64_t count_atomics(const struct ts__stream *stream) {
 static void add_blocks(struct contention *c) {
   const struct ts__launch_record *record = c->plan->record;
   for (uint32_t b = 0; b < record->block_count; b += c->stride) {
-    const struct ts__stream *stream = &record->streams.data[record->blocks[b].stream];
+    const struct ts__block_record *block = &record->blocks[b];
+    const struct ts__stream *stream = &record->streams.data[block->stream];
     for (uint32_t i = 0; i < stream->access_count; i++) {
       const struct ts__access *access = &stream->accesses[i];
-      if (access->is_atomic) add_access(c, access, shift_of(&record->blocks[b], access->insn), b);
+      if (!access->is_atomic) continue;
+      add_access(c, access, ts__find_shift(block->shifts, block->shift_count, access->insn)->bytes,
+                 b);
     }
   }
 }

@@ -9,9 +9,19 @@ enum {
   BOX_BYTES_MAX = 1 << 20 /* more than any shared memory has: bounds what a damaged file can ask */
 };
 
-static uint64_t address_of(const struct ts_footprint *footprint, uint32_t lane) {
-  if (footprint->kind == TS_FOOTPRINT_LANES) return footprint->lanes[lane];
-  return footprint->base + (uint64_t)lane * (uint64_t)footprint->lane_stride;
+const struct ts_shift *ts__find_shift(const struct ts_shift *shifts, uint32_t count,
+                                      uint32_t insn) {
+  static const struct ts_shift none;
+  uint32_t low = 0, high = shifts ? count : 0;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (shifts[middle].insn < insn)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  bool is_found = shifts && low < count && shifts[low].insn == insn;
+  return is_found ? &shifts[low] : &none;
 }
 
 /* --- shared memory */
@@ -41,7 +51,7 @@ static uint32_t word_bytes(const struct ts_footprint *footprint, uint32_t mask, 
   uint64_t bits = 0;
   if (size_bytes != 8 && size_bytes != 16) return WORD_BYTES;
   for (; mask; mask &= mask - 1)
-    bits |= address_of(footprint, (uint32_t)__builtin_ctz(mask)) + first_byte;
+    bits |= ts__lane_address(footprint, (uint32_t)__builtin_ctz(mask)) + first_byte;
   return bits % size_bytes ? WORD_BYTES : size_bytes;
 }
 
@@ -54,7 +64,7 @@ static uint32_t phase_wavefronts(const struct ts_footprint *footprint, uint32_t 
   for (uint32_t bank = 0; bank < bank_count; bank++)
     phase.head[bank] = 0, phase.depth[bank] = 0;
   for (; mask; mask &= mask - 1) {
-    uint64_t address = address_of(footprint, (uint32_t)__builtin_ctz(mask)) + first_byte;
+    uint64_t address = ts__lane_address(footprint, (uint32_t)__builtin_ctz(mask)) + first_byte;
     uint64_t last = (address + size_bytes - 1) / unit_bytes;
     for (uint64_t word = address / unit_bytes; word <= last; word++)
       add_word(&phase, word, bank_count);
@@ -68,7 +78,7 @@ static bool pairs_are_equal(const struct ts_footprint *footprint, uint32_t mask,
   for (uint32_t lane = 0; lane < LANE_COUNT; lane++) {
     uint32_t other = lane ^ distance;
     if (other < lane || !(mask >> lane & mask >> other & 1)) continue;
-    if (address_of(footprint, lane) != address_of(footprint, other)) return false;
+    if (ts__lane_address(footprint, lane) != ts__lane_address(footprint, other)) return false;
   }
   return true;
 }
@@ -183,7 +193,8 @@ void ts__coalesce(const struct ts_footprint *footprint, uint32_t mask, int64_t s
     return;
   }
   for (; mask; mask &= mask - 1)
-    add_range(lines, address_of(footprint, (uint32_t)__builtin_ctz(mask)) + (uint64_t)shift_bytes,
+    add_range(lines,
+              ts__lane_address(footprint, (uint32_t)__builtin_ctz(mask)) + (uint64_t)shift_bytes,
               footprint->size_bytes);
 }
 
@@ -266,7 +277,8 @@ void ts__line_cursor_start(struct ts__line_cursor *cursor, const struct ts__acce
   } else if (footprint->kind == TS_FOOTPRINT_AFFINE && access->mask &&
              (!footprint->lane_stride || !(access->mask & (access->mask - 1)))) {
     start_rows(cursor,
-               address_of(footprint, (uint32_t)__builtin_ctz(access->mask)) + (uint64_t)shift_bytes,
+               ts__lane_address(footprint, (uint32_t)__builtin_ctz(access->mask)) +
+                   (uint64_t)shift_bytes,
                footprint->size_bytes);
     cursor->is_done = !footprint->size_bytes;
   } else {

@@ -415,17 +415,7 @@ static enum ts_status do_access(struct pass *pass, const struct ts__access *acce
 /* --- blocks */
 
 static const struct ts_shift *find_shift(const struct ts__l2_block *block, uint32_t insn) {
-  static const struct ts_shift none;
-  uint32_t low = 0, high = block->shifts ? block->shift_count : 0;
-  while (low < high) {
-    uint32_t middle = low + (high - low) / 2;
-    if (block->shifts[middle].insn < insn)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  bool is_found = block->shifts && low < block->shift_count && block->shifts[low].insn == insn;
-  return is_found ? &block->shifts[low] : &none;
+  return ts__find_shift(block->shifts, block->shift_count, insn);
 }
 
 /* The next block with accesses. */

@@ -123,20 +123,12 @@ static enum ts_status assign_blocks(struct ts_model_nv *model, struct ts__plan *
 
 /* --- tiles that neighbours share */
 
-static const struct ts_shift *find_shift(const struct ts__block_record *block, uint32_t insn) {
-  for (uint32_t i = 0; i < block->shift_count; i++)
-    if (block->shifts[i].insn == insn) return &block->shifts[i];
-  return NULL;
-}
-
 /* Whether two blocks of one stream have the same footprint at an instruction. */
 static bool same_place(const struct ts__block_record *a, const struct ts__block_record *b,
                        uint32_t insn) {
-  static const struct ts_shift none;
-  const struct ts_shift *x = find_shift(a, insn), *y = find_shift(b, insn);
+  const struct ts_shift *x = ts__find_shift(a->shifts, a->shift_count, insn);
+  const struct ts_shift *y = ts__find_shift(b->shifts, b->shift_count, insn);
   if (a->stream != b->stream) return false;
-  if (!x) x = &none;
-  if (!y) y = &none;
   return x->bytes == y->bytes && memcmp(x->coordinate, y->coordinate, sizeof x->coordinate) == 0;
 }
 

@@ -85,8 +85,7 @@ void ts__span(struct ts__sm *sm, const struct ts__warp_state *warp, const struct
 
 void ts__define(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                 double cycle, enum ts_stall stall) {
-  if (op->insn >= sm->code->insn_count) return;
-  const struct ts_code_insn *insn = &sm->code->insns[op->insn];
+  const struct ts_code_insn *insn = ts__insn_of(sm, op);
   uint32_t first = insn->first_ref + insn->use_count;
   for (uint32_t d = 0; d < insn->def_count; d++) {
     const struct ts_code_ref *def = &sm->code->refs[first + d];
@@ -106,9 +105,8 @@ static void find_candidate(struct ts__sm *sm, struct ts__warp_state *warp) {
   const struct ts__op *op = &warp->ops[warp->pc];
   warp->candidate = warp->next_cycle;
   warp->candidate_stall = TS_STALL_NONE;
-  const struct ts_code_insn *insn =
-      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
-  for (uint32_t u = 0; insn && u < insn->use_count; u++) {
+  const struct ts_code_insn *insn = ts__insn_of(sm, op);
+  for (uint32_t u = 0; u < insn->use_count; u++) {
     const struct ts_code_ref *use = &sm->code->refs[insn->first_ref + u];
     uint32_t count = op->kind == TS__OP_WGMMA && use->count > 8 ? 1 : use->count;
     for (uint32_t i = 0; i < count; i++) {
@@ -272,9 +270,7 @@ static double meet_cycles(const struct ts__sm *sm, const struct ts__warp_state *
 
 static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                         enum ts_stall *stall) {
-  static const struct ts_code_insn none = {0};
-  const struct ts_code_insn *insn =
-      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : &none;
+  const struct ts_code_insn *insn = ts__insn_of(sm, op);
   bool is_free = (insn->flags & TS_CODE_FREE) != 0;
   double cycles = meet_cycles(sm, warp, insn, op);
   double start = is_free && cycles == 0 ? warp->candidate : issue_only(sm, warp, cycles, stall);
@@ -285,7 +281,7 @@ static double do_branch(struct ts__sm *sm, struct ts__warp_state *warp, const st
 static double do_fence(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                        enum ts_stall *stall) {
   double cycles = 1;
-  switch (op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT) {
+  switch (ts__insn_of(sm, op)->op) {
   case TS_OP_fence: cycles = sm->timing[TS_TIMING_fence_gpu_cycles]; break;
   case TS_OP_fence_proxy_async: cycles = sm->timing[TS_TIMING_fence_cycles]; break;
   case TS_OP_fence_mbarrier_init: cycles = sm->timing[TS_TIMING_fence_init_cycles]; break;
@@ -305,7 +301,7 @@ static double do_arrive(struct ts__sm *sm, struct ts__warp_state *warp, const st
     /* Arrivals of the lanes of a warp are combined; the unit is the SM's. */
     done = ts__serve(&sm->lsu, start, sm->timing[TS_TIMING_lsu_interval]) +
            sm->timing[TS_TIMING_mbarrier_arrive];
-    uint16_t what = op->insn < sm->code->insn_count ? sm->code->insns[op->insn].op : TS_OP_COUNT;
+    uint16_t what = ts__insn_of(sm, op)->op;
     bool is_deferred = what == TS_OP_cp_async_mbarrier || what == TS_OP_tcgen05_commit;
     if (is_deferred && warp->last_async > done) done = warp->last_async;
     if (op->aux) done += sm->timing[TS_TIMING_cluster_latency];
@@ -316,7 +312,7 @@ static double do_arrive(struct ts__sm *sm, struct ts__warp_state *warp, const st
 
 /* What a wait takes when nothing has to be waited for; blocks come to wide barriers together. */
 static double poll_cycles(const struct ts__sm *sm, const struct ts__op *op) {
-  bool is_grid = op->insn < sm->code->insn_count && sm->code->insns[op->insn].op == TS_OP_grid_sync;
+  bool is_grid = ts__insn_of(sm, op)->op == TS_OP_grid_sync;
   switch ((enum ts_sync_kind)op->aux) {
   case TS_SYNC_MBARRIER: return sm->timing[TS_TIMING_wait_poll];
   case TS_SYNC_CP_ASYNC_GROUP:
@@ -508,10 +504,8 @@ static void note_phase(struct ts__sm *sm, const struct ts__op *op, double cycle)
     result->last_loop_end = cycle;
 }
 
-static void account(struct ts__sm *sm, struct ts__warp_state *warp, double before_cycle,
-                    double candidate, enum ts_stall candidate_stall, double start,
-                    enum ts_stall stall) {
-  (void)sm;
+static void account(struct ts__warp_state *warp, double before_cycle, double candidate,
+                    enum ts_stall candidate_stall, double start, enum ts_stall stall) {
   struct ts__role_sum *sum = warp->sum;
   if (warp->next_cycle <= before_cycle) return; /* costs nothing: whoever uses it waits */
   if (candidate > before_cycle) sum->stall_cycles[candidate_stall] += candidate - before_cycle;
@@ -548,9 +542,7 @@ static double free_cycle(const struct ts__sm *sm, const struct ts__warp_state *w
     break;
   }
   case TS__OP_COPY:
-    if (warp->block < TS__SM_BLOCK_LIMIT &&
-        sm->blocks[warp->block].stream->copies[op->payload].kind != TS__COPY_ASYNC)
-      break;
+    if (sm->blocks[warp->block].stream->copies[op->payload].kind != TS__COPY_ASYNC) break;
     /* fall through */
   case TS__OP_SHUFFLE:
   case TS__OP_SHARED_LOAD:
@@ -594,7 +586,7 @@ static bool defer(struct ts__sm *sm, struct ts__warp_state *warp) {
 /* Before an op for which registers are lacking the warp goes to local memory, and back to the queue. */
 static bool spill(struct ts__sm *sm, struct ts__warp_state *warp) {
   const struct ts__op *op = &warp->ops[warp->pc];
-  uint32_t words = op->insn < sm->code->insn_count ? sm->code->insns[op->insn].spilled_words : 0;
+  uint32_t words = ts__insn_of(sm, op)->spilled_words;
   bool is_due = words && !warp->has_spilled;
   warp->has_spilled = is_due;
   if (!is_due) return false;
@@ -635,8 +627,7 @@ static bool execute(struct ts__sm *sm, struct ts__warp_state *warp) {
   case TS__OP_BRANCH: start = do_branch(sm, warp, op, &stall); break;
   case TS__OP_END: break;
   }
-  account(sm, warp, before_cycle, warp->candidate, (enum ts_stall)warp->candidate_stall, start,
-          stall);
+  account(warp, before_cycle, warp->candidate, (enum ts_stall)warp->candidate_stall, start, stall);
   note_phase(sm, op, warp->next_cycle);
   if (sm->spans && warp->next_cycle > before_cycle) {
     if (stall && start - warp->candidate >= warp->candidate - before_cycle)

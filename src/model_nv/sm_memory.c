@@ -22,9 +22,7 @@ static double to_lsu(struct ts__sm *sm, struct ts__warp_state *warp, const struc
   struct ts__server *issue = &sm->issue[warp->sub];
   double at = warp->candidate;
   if (issue->free_cycle > at) at = issue->free_cycle, *stall = TS_STALL_ISSUE;
-  const struct ts_code_insn *insn =
-      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
-  bool has_address = insn && (insn->flags & TS_CODE_ADDRESS);
+  bool has_address = (ts__insn_of(sm, op)->flags & TS_CODE_ADDRESS) != 0;
   if (has_address) {
     ts__serve(&sm->pipe[warp->sub][TS__PIPE_IMAD], at, sm->timing[TS_TIMING_imad_interval]);
     ts__serve(issue, at, 1);
@@ -53,15 +51,13 @@ double ts__do_shared(struct ts__sm *sm, struct ts__warp_state *warp, const struc
                      enum ts_stall *stall) {
   double wavefronts = op->aux ? op->aux : 1;
   double issued, at = to_lsu(sm, warp, op, 1, wavefronts, stall, &issued);
-  const struct ts_code_insn *insn =
-      op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : NULL;
   double latency = sm->timing[TS_TIMING_shared_latency];
-  if (insn && insn->op == TS_OP_ldmatrix) latency = sm->timing[TS_TIMING_ldmatrix_latency];
+  if (ts__insn_of(sm, op)->op == TS_OP_ldmatrix) latency = sm->timing[TS_TIMING_ldmatrix_latency];
   if (op->kind == TS__OP_SHARED_ATOMIC) wavefronts *= sm->timing[TS_TIMING_shared_atomic_interval];
   double start = ts__serve(&sm->shared, at, wavefronts);
   double last = (wavefronts - 1) * sm->timing[TS_TIMING_shared_sub_wavefront];
   ts__define(sm, warp, op, start + last + latency, TS_STALL_SHORT);
-  if (insn) {
+  if (op->insn < sm->code->insn_count) {
     sm->result->bank_accesses[op->insn]++;
     sm->result->bank_wavefronts[op->insn] += op->aux;
     sm->result->bank_ideal[op->insn] += op->aux2;
@@ -139,6 +135,12 @@ double ts__l1_room_cycle(const struct ts__sm *sm) {
   return cycle;
 }
 
+/* What has left the SM by the cycle has landed some time later: before that the kernel does not end. */
+static void drain(struct ts__sm *sm, double cycle) {
+  double landed = cycle + sm->timing[TS_TIMING_store_drain];
+  if (landed > sm->drain_cycle) sm->drain_cycle = landed;
+}
+
 /* A write that takes so many cycles of the SM's share of L2: answers when the SM has got rid of it. The
  * sectors are those that have to go to DRAM some time. */
 static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, double l2_cycles,
@@ -150,8 +152,7 @@ static double write_l2(struct ts__sm *sm, const struct ts__block_state *block, d
     ts__serve(&sm->dram, at, dram_bytes / block->dram_write_rate);
     if (sm->dram.free_cycle > done) done = sm->dram.free_cycle;
   }
-  double landed = done + sm->timing[TS_TIMING_store_drain];
-  if (landed > sm->drain_cycle) sm->drain_cycle = landed;
+  drain(sm, done);
   return done;
 }
 
@@ -166,18 +167,13 @@ static void fill_request(const struct ts__sm *sm, const struct ts__l2_outcome *o
   request->dram_bytes = outcome->sector_count * TS__SECTOR_BYTES * sm->plan->miss_share;
 }
 
-static int64_t shift_bytes(const struct ts__block_record *record, uint32_t insn) {
-  for (uint32_t i = 0; i < record->shift_count; i++)
-    if (record->shifts[i].insn == insn) return record->shifts[i].bytes;
-  return 0;
-}
-
 /* The sectors of a load that L1 does not have; *lines counts those it looked at. */
 static double miss_l1(struct ts__sm *sm, const struct ts__lines *lines, uint32_t *missing_lines) {
   double sectors = 0;
   *missing_lines = 0;
   for (uint32_t i = 0; i < lines->count; i++) {
-    uint32_t missing = ts__l1_load(sm->l1, lines->line[i] >> 4, (uint32_t)(lines->line[i] & 15));
+    uint32_t missing =
+        ts__l1_load(sm->l1, ts__line_of(lines->line[i]), ts__sectors_of(lines->line[i]));
     sectors += __builtin_popcount(missing);
     *missing_lines += missing != 0;
   }
@@ -187,7 +183,7 @@ static double miss_l1(struct ts__sm *sm, const struct ts__lines *lines, uint32_t
 static double total_sectors(const struct ts__lines *lines) {
   double sectors = 0;
   for (uint32_t i = 0; i < lines->count; i++)
-    sectors += __builtin_popcount((uint32_t)(lines->line[i] & 15));
+    sectors += __builtin_popcount(ts__sectors_of(lines->line[i]));
   return sectors;
 }
 
@@ -204,13 +200,11 @@ static double store_cycles(const struct ts__sm *sm, const struct ts__block_state
 }
 
 static void load(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
-                 const struct ts__lines *lines, double at, double tagged) {
+                 const struct ts__lines *lines, double data_cycles, double at, double tagged) {
   const struct ts__block_state *block = &sm->blocks[warp->block];
   const struct ts__l2_outcome *outcome = &block->outcomes[op->payload];
   uint32_t missing_lines;
   double sectors = miss_l1(sm, lines, &missing_lines);
-  double data_cycles =
-      total_sectors(lines) * TS__SECTOR_BYTES / sm->timing[TS_TIMING_shared_bytes_per_cycle];
   double data = ts__serve(&sm->shared, at, data_cycles < 1 ? 1 : data_cycles);
   double done = data + data_cycles + sm->timing[TS_TIMING_l1_latency];
   struct request request;
@@ -252,23 +246,20 @@ static void hold(struct ts__warp_state *warp, double cycle, enum ts_stall stall)
 /* A loop of compare-and-swap loads the word first, and the warp waits for the answer. Once is enough
  * for all lanes whose value does not raise the word; nearly all are such, the more so when the launch
  * has run before. */
-static bool is_swap(const struct ts__sm *sm, const struct ts__access *access) {
-  return access->insn < sm->code->insn_count &&
-         (sm->code->insns[access->insn].flags & TS_CODE_SWAPS);
+static bool is_swap(const struct ts__sm *sm, const struct ts__op *op) {
+  return (ts__insn_of(sm, op)->flags & TS_CODE_SWAPS) != 0;
 }
 
 static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
                    const struct ts__access *access, const struct ts__lines *lines, double at) {
   const struct ts__block_state *block = &sm->blocks[warp->block];
-  double sectors = total_sectors(lines), drain = sm->timing[TS_TIMING_store_drain];
-  ts__serve(&sm->atomic, at, atomic_cycles(sm, block, access, sectors));
+  ts__serve(&sm->atomic, at, atomic_cycles(sm, block, access, total_sectors(lines)));
   double done = sm->atomic.free_cycle + sm->timing[TS_TIMING_atomic_latency];
-  if (is_swap(sm, access)) {
+  if (is_swap(sm, op)) {
     done += sm->timing[TS_TIMING_l2_latency];
     hold(warp, done, TS_STALL_LONG);
   }
-  if (sm->atomic.free_cycle + drain > sm->drain_cycle)
-    sm->drain_cycle = sm->atomic.free_cycle + drain;
+  drain(sm, sm->atomic.free_cycle);
   ts__define(sm, warp, op, done, TS_STALL_LONG);
   ts__span(sm, warp, op, TS_MODEL_UNIT_ATOMIC, at, done, access->bytes);
 }
@@ -276,13 +267,12 @@ static void atomic(struct ts__sm *sm, struct ts__warp_state *warp, const struct 
 /* Atomics bring their lines from DRAM and leave them dirty. */
 static void atomic_dram(struct ts__sm *sm, const struct ts__block_state *block,
                         const struct ts__l2_outcome *outcome, double at) {
-  double bytes = outcome->sector_count * TS__SECTOR_BYTES,
-         drain = sm->timing[TS_TIMING_store_drain];
+  double bytes = outcome->sector_count * TS__SECTOR_BYTES;
   double cycles = bytes * sm->plan->miss_share / block->dram_read_rate +
                   bytes * sm->plan->write_back_share / block->dram_write_rate;
   if (cycles <= 0) return;
   ts__serve(&sm->dram, at, cycles);
-  if (sm->dram.free_cycle + drain > sm->drain_cycle) sm->drain_cycle = sm->dram.free_cycle + drain;
+  drain(sm, sm->dram.free_cycle);
 }
 
 double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struct ts__op *op,
@@ -292,20 +282,22 @@ double ts__do_global(struct ts__sm *sm, struct ts__warp_state *warp, const struc
   uint32_t instructions = (access->footprint.size_bytes + 15) / 16;
   double issued, at = to_lsu(sm, warp, op, instructions ? instructions : 1, 0, stall, &issued);
   struct ts__lines lines;
-  ts__coalesce(&access->footprint, access->mask, shift_bytes(block->record, access->insn), &lines);
+  const struct ts_shift *shift =
+      ts__find_shift(block->record->shifts, block->record->shift_count, access->insn);
+  ts__coalesce(&access->footprint, access->mask, shift->bytes, &lines);
   double tag_cycles = lines.count * sm->timing[TS_TIMING_l1_line_cycles];
   double data_cycles =
       total_sectors(&lines) * TS__SECTOR_BYTES / sm->timing[TS_TIMING_shared_bytes_per_cycle];
   if (tag_cycles < data_cycles) tag_cycles = data_cycles;
   double tagged = ts__serve(&sm->tag, at, tag_cycles) + tag_cycles;
   if (op->kind == TS__OP_GLOBAL_LOAD) {
-    load(sm, warp, op, &lines, at, tagged);
+    load(sm, warp, op, &lines, data_cycles, at, tagged);
   } else if (op->kind == TS__OP_GLOBAL_ATOMIC) {
     atomic(sm, warp, op, access, &lines, tagged);
     atomic_dram(sm, block, &block->outcomes[op->payload], tagged);
   } else {
     for (uint32_t i = 0; i < lines.count; i++)
-      ts__l1_store(sm->l1, lines.line[i] >> 4, (uint32_t)(lines.line[i] & 15));
+      ts__l1_store(sm->l1, ts__line_of(lines.line[i]), ts__sectors_of(lines.line[i]));
     const struct ts__l2_outcome *outcome = &block->outcomes[op->payload];
     double done =
         write_l2(sm, block, store_cycles(sm, block, access, &lines), outcome->sector_count, tagged);
@@ -336,7 +328,7 @@ static double cp_async(struct ts__sm *sm, struct ts__warp_state *warp, const str
     ts__span(sm, warp, op, TS_MODEL_UNIT_L2, tagged, done, copy->bytes);
   }
   /* The write to shared memory comes later, but takes as long. */
-  ts__serve(&sm->shared, at, copy->bytes / sm->timing[TS_TIMING_shared_bytes_per_cycle]);
+  ts__serve(&sm->shared, at, wavefronts);
   if (done > warp->last_async) warp->last_async = done;
   ts__node_contribute(sm, block, copy->node, 1, done);
   return issued;

@@ -124,6 +124,13 @@ struct ts__sm {
   double tensor_map_cycle; /* the first tensor map is there; 0: nobody asked */
 };
 
+/* The op's instruction; one without flags and uses for an op that has none. */
+static inline const struct ts_code_insn *ts__insn_of(const struct ts__sm *sm,
+                                                     const struct ts__op *op) {
+  static const struct ts_code_insn none = {.op = TS_OP_COUNT};
+  return op->insn < sm->code->insn_count ? &sm->code->insns[op->insn] : &none;
+}
+
 /* Serves a request that comes at `cycle` and takes `duration`; answers its start. */
 static inline double ts__serve(struct ts__server *server, double cycle, double duration) {
   double start = server->free_cycle > cycle ? server->free_cycle : cycle;
