@@ -327,34 +327,6 @@ START_TEST(test_scattered_atomics) {
 }
 END_TEST
 
-/* One warp, a round: the greatest of a type, for lanes with words of their own. */
-static double greatest_cycles(const char *dtype) {
-  static const char pattern[] =
-      SAMPLE_LOOP("", "", "atom.global $A %0, %2, 0 {scale=4, reduce=max, order=0, scope=1}\n", "");
-  char text[4096];
-  double cycles[2];
-  for (uint32_t i = 0; i < 2; i++) {
-    struct timed t;
-    kernel_text(text, sizeof text, pattern, (const char *[]){dtype});
-    sample_open(&t, text, 8 * (i + 1));
-    cycles[i] = finish_cycles(&t, 1, 32);
-  }
-  return (cycles[1] - cycles[0]) / 8;
-}
-
-/* The greatest of f32 is a load and a compare-and-swap whose answer the warp waits for. */
-START_TEST(test_swaps) {
-  struct ts_machine machine;
-  ts_machine_default(&machine);
-  double latency = machine.timing[TS_TIMING_atomic_latency] + machine.timing[TS_TIMING_l2_latency];
-  ck_assert_double_ge(greatest_cycles("f32"), latency);
-  ck_assert_double_le(greatest_cycles("f32"), latency + 100);
-  ck_assert_double_le(greatest_cycles("s32"), 100);
-}
-END_TEST
-
-/* --- branches and local memory */
-
 /* Cycles of a round, one block. */
 static double round_cycles(const char *pattern, const char *part, uint32_t threads) {
   char text[4096];
@@ -367,6 +339,23 @@ static double round_cycles(const char *pattern, const char *part, uint32_t threa
   }
   return (cycles[1] - cycles[0]) / 8;
 }
+
+/* The greatest of a type, for lanes with words of their own. */
+#define GREATEST                                                                                   \
+  SAMPLE_LOOP("", "", "atom.global $A %0, %2, 0 {scale=4, reduce=max, order=0, scope=1}\n", "")
+
+/* The greatest of f32 is a load and a compare-and-swap whose answer the warp waits for. */
+START_TEST(test_swaps) {
+  struct ts_machine machine;
+  ts_machine_default(&machine);
+  double latency = machine.timing[TS_TIMING_atomic_latency] + machine.timing[TS_TIMING_l2_latency];
+  ck_assert_double_ge(round_cycles(GREATEST, "f32", 32), latency);
+  ck_assert_double_le(round_cycles(GREATEST, "f32", 32), latency + 100);
+  ck_assert_double_le(round_cycles(GREATEST, "s32", 32), 100);
+}
+END_TEST
+
+/* --- branches and local memory */
 
 /* Some of a warp's lanes do something. */
 #define SIDE_LOOP                                                                                  \
